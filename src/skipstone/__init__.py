@@ -1,0 +1,1 @@
+"""Skipstone: LLMs that generate faster with their own layers."""

@@ -1,0 +1,160 @@
+"""How a draft token is picked and how the target's scores judge it: two halves of one rule, so they live together.
+
+``Follow`` (the default) is lossless in the strict sense: the output is token for token that of plain decoding.
+``Rejection`` is the rule of the speculative sampling papers (2211.17192, 2302.01318), here for comparison: the output has
+the target's distribution, but is another sample than plain decoding's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .errors import ConstraintError, NumericsError, UsageError
+from .noise import Stream
+from .sampling import RowSampler
+from .tree import Topology
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What a drafter gets for one row and node: choices best first, and what it needs to know about them."""
+
+    tokens: list[int]  # W or fewer, distinct
+    scores: Tensor  # [V] processed draft scores, without noise
+    probs: Tensor | None = None  # [V]: the distribution drawn from, for rules that ask for it
+
+    @property
+    def confidence(self) -> float:
+        """The draft's probability of its first choice, noise aside."""
+        return float((self.scores[self.tokens[0]] - self.scores.logsumexp(-1)).exp())
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """One row's draft as a rule sees it."""
+
+    topology: Topology
+    tokens: Sequence[int]  # N
+    live: Sequence[bool]  # N
+    probs: Tensor | None = None  # [N - 1, V]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The accepted nodes of one row below the root, in order, and the target's own next token after them."""
+
+    path: list[int]
+    next: int
+
+
+class AcceptanceRule(Protocol):
+    """``lossless``: whether the output is that of plain decoding, token for token."""
+
+    lossless: bool
+
+    def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
+        """Choose ``width`` draft tokens from processed draft scores [V] for the token ``depth`` places after the next."""
+        ...
+
+    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
+        """Walk down the draft along processed target scores [N, V]. Raises NumericsError, ConstraintError, UsageError."""
+        ...
+
+
+class Follow:
+    """Take the target's own choice at every node, and go on while that choice is a child.
+
+    The choice is argmax(scores + noise keyed by seed and position), which never looks at the draft: hence the law that
+    the output does not depend on the drafter. The draft guesses with the same noise.
+    """
+
+    lossless = True
+
+    def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
+        perturbed = sampler.perturbed(scores[None], [depth])[0]
+        if width == 1:
+            return Pick([int(perturbed.argmax())], scores)
+        return Pick(perturbed.topk(min(width, len(scores))).indices.tolist(), scores)
+
+    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
+        best, choice = sampler.perturbed(scores, nodes.topology.depth).max(-1)
+        values: list[float] = best.tolist()
+        choices: list[int] = choice.tolist()
+        path: list[int] = []
+        node = 0
+        while True:
+            _check_choice(values[node])
+            child = _live_child(nodes, node, choices[node])
+            if child is None:
+                return Verdict(path, choices[node])
+            path.append(child)
+            node = child
+
+
+def _live_child(nodes: Nodes, node: int, token: int) -> int | None:
+    return next((c for c in nodes.topology.children[node] if nodes.live[c] and nodes.tokens[c] == token), None)
+
+
+def _check_choice(value: float) -> None:
+    if value == -math.inf:
+        raise ConstraintError("no token is allowed here: the constraint or logit_bias rules out the whole vocabulary")
+    if not math.isfinite(value):
+        raise NumericsError(
+            f"the model's logits are not finite (best score {value}): its weights are damaged or overflow in this dtype; "
+            "try --dtype float32"
+        )
+
+
+class Rejection:
+    """Accept draft token x with probability min(1, p(x) / q(x)); at the first rejection sample from max(p - q, 0).
+
+    Chains only. Draws are keyed by (seed, position) in streams of their own, so a run can be repeated, but the text
+    depends on the drafter. A draft without probabilities (n-grams) counts as certain of its token.
+    """
+
+    lossless = False
+
+    def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
+        if width != 1:
+            raise UsageError(f"the rejection rule judges chains only: use width=1, not {width}")
+        token = int(sampler.perturbed(scores[None], [depth], Stream.DRAFT)[0].argmax())
+        return Pick([token], scores, _distribution(scores, sampler))
+
+    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
+        if nodes.topology != Topology.chain(len(nodes.tokens)):
+            raise UsageError("the rejection rule judges chains only: use a drafter without siblings")
+        for node in range(len(nodes.tokens)):
+            _check_choice(float(scores[node].max()))
+            target = _distribution(scores[node], sampler)
+            drafted = node + 1
+            if drafted == len(nodes.tokens) or not nodes.live[drafted]:
+                return Verdict(list(range(1, drafted)), self._sample(target, sampler, node))
+            q = self._draft_distribution(nodes, drafted, target)
+            token = nodes.tokens[drafted]
+            if sampler.uniform(node, Stream.ACCEPT) * float(q[token]) >= float(target[token]):
+                residual = (target - q).clamp_min(0)
+                return Verdict(list(range(1, drafted)), self._sample(residual, sampler, node))
+        raise AssertionError("a chain ends with its last node")
+
+    @staticmethod
+    def _draft_distribution(nodes: Nodes, drafted: int, target: Tensor) -> Tensor:
+        if nodes.probs is not None:
+            return nodes.probs[drafted - 1].to(target)
+        return torch.nn.functional.one_hot(torch.tensor(nodes.tokens[drafted]), target.shape[-1]).to(target)
+
+    @staticmethod
+    def _sample(weights: Tensor, sampler: RowSampler, depth: int) -> int:
+        """Gumbel-max over unnormalised weights; the best of them at temperature 0."""
+        return int(sampler.perturbed(weights.log()[None], [depth])[0].argmax())
+
+
+def _distribution(scores: Tensor, sampler: RowSampler) -> Tensor:
+    if sampler.greedy:
+        return torch.nn.functional.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)
+    return scores.softmax(-1)

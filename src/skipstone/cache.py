@@ -1,0 +1,156 @@
+"""Keys and values of every row in one static buffer a layer: committed slots below ``lengths[row]``, scratch above.
+
+Rollback is doing nothing: what lies above a row's length does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .errors import CapacityError, UsageError
+from .tree import Topology
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where N nodes of B chosen rows go, and what they see."""
+
+    rows: tuple[int, ...]  # B rows of the cache
+    first: tuple[int, ...]  # B: the row's nodes take the slots first .. first + N - 1
+    slots: Tensor  # [B, N] int64
+    positions: Tensor  # [B, N] int64
+    reach: Tensor  # [B, N] int64: the text length at which plain decoding would have run the node (rotary scaling)
+    visible: Tensor  # [B, N, extent] bool
+    key_positions: Tensor  # [B, extent] int64: the position each slot holds; sliding windows are cut with it
+    extent: int  # attention reads this many slots, never the whole capacity
+    unmasked: bool = False  # known on the host: every row has one node, which sees every slot up to ``extent``
+
+    @property
+    def span(self) -> slice | None:
+        """The rows as a slice where they are consecutive (attention then reads the cache without copying)."""
+        start = self.rows[0]
+        return (
+            slice(start, start + len(self.rows)) if self.rows == tuple(range(start, start + len(self.rows))) else None
+        )
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """Keys and values of one layer: ``heads`` key/value heads, widths of one key and one value."""
+
+    heads: int
+    key_dim: int
+    value_dim: int
+
+
+class KVCache:
+    """Static key/value buffers [rows, heads, capacity, dim], one pair a layer.
+
+    ``lengths[row]`` counts committed slots; slot i of a row holds position i. ``prompt_lengths[row]`` is what rotary
+    scalings that depend on length take for prompt nodes (see Placement.reach).
+    """
+
+    def __init__(
+        self, layers: Sequence[LayerShape], rows: int, capacity: int, *, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        if rows < 1 or capacity < 1:
+            raise CapacityError(
+                f"a cache of {rows} rows and {capacity} slots cannot hold anything: use 1 or more of each"
+            )
+        # zeros, not empty: a masked slot still meets a weight of 0, and 0 x NaN is NaN
+        self.keys = [torch.zeros(rows, s.heads, capacity, s.key_dim, dtype=dtype, device=device) for s in layers]
+        self.values = [torch.zeros(rows, s.heads, capacity, s.value_dim, dtype=dtype, device=device) for s in layers]
+        self.rows = rows
+        self.capacity = capacity
+        self.device = device
+        self.lengths = [0] * rows
+        self.prompt_lengths = [0] * rows
+
+    def place(
+        self, topology: Topology, rows: Sequence[int], *, after: int = 0, prefix: Tensor | None = None
+    ) -> Placement:
+        """Place nodes ``after`` .. N-1 of ``topology`` in the scratch of ``rows``; the nodes before them ran already.
+
+        ``prefix`` [B, N] is how many committed slots each node sees and the position of its root, by default all of
+        them (a replay of committed tokens gives less). Changes nothing. Raises CapacityError if a row lacks the slots.
+        """
+        lengths = [self.lengths[r] for r in rows]
+        total = len(topology)
+        extent = max(lengths) + total
+        if extent > self.capacity:
+            raise CapacityError(
+                f"{total} nodes after {max(lengths)} committed tokens exceed the cache's {self.capacity} slots"
+            )
+        base = torch.tensor(lengths).unsqueeze(1)
+        seen = base.expand(-1, total) if prefix is None else prefix.cpu()
+        depth_positions = seen + topology.depths
+        key_positions = torch.arange(extent).repeat(len(rows), 1)
+        visible = torch.arange(extent) < seen[:, after:, None]
+        for b, length in enumerate(lengths):
+            key_positions[b, length : length + total] = depth_positions[b]
+            visible[b, :, length : length + total] = topology.ancestors[after:]
+        positions = depth_positions[:, after:]
+        prompts = torch.tensor([self.prompt_lengths[r] for r in rows]).unsqueeze(1)
+        return Placement(
+            rows=tuple(rows),
+            first=tuple(length + after for length in lengths),
+            slots=(base + torch.arange(after, total)).to(self.device),
+            positions=positions.to(self.device),
+            reach=torch.maximum(positions + 1, prompts).to(self.device),
+            visible=visible.to(self.device),
+            key_positions=key_positions.to(self.device),
+            extent=extent,
+            unmasked=total == 1 and prefix is None and min(lengths) == max(lengths),
+        )
+
+    def write(self, layer: int, placement: Placement, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put keys [B, heads, N, dim] and values of the placed nodes into their slots; return what attention reads.
+
+        Returns keys and values [B, heads, extent, dim] of the placed rows, views of the cache where the rows are consecutive.
+        """
+        nodes = keys.shape[2]
+        for b, (row, first) in enumerate(zip(placement.rows, placement.first, strict=True)):
+            self.keys[layer][row, :, first : first + nodes] = keys[b]
+            self.values[layer][row, :, first : first + nodes] = values[b]
+        rows = placement.span if placement.span is not None else list(placement.rows)
+        return self.keys[layer][rows, :, : placement.extent], self.values[layer][rows, :, : placement.extent]
+
+    def commit(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
+        """Make the nodes ``paths[b]`` (root first, each the child of the one before) of row ``rows[b]`` final.
+
+        A path of consecutive nodes 0, 1, 2 … lies where it belongs and moves nothing.
+        """
+        for row, path in zip(rows, paths, strict=True):
+            if list(path) != list(range(len(path))):
+                self._move(row, path)
+            self.lengths[row] += len(path)
+
+    def _move(self, row: int, path: Sequence[int]) -> None:
+        start = self.lengths[row]
+        source = start + torch.tensor(path, device=self.device)
+        for buffer in (*self.keys, *self.values):
+            buffer[row, :, start : start + len(path)] = buffer[row, :, source]
+
+    def truncate(self, row: int, length: int) -> None:
+        """Forget all but the first ``length`` committed slots of a row."""
+        if not 0 <= length <= self.lengths[row]:
+            raise UsageError(f"cannot truncate row {row} of {self.lengths[row]} committed slots to {length}")
+        self.lengths[row] = length
+
+    def reset(self, row: int, prompt_length: int = 0) -> None:
+        """Empty a row for a text whose prompt has ``prompt_length`` tokens."""
+        self.lengths[row] = 0
+        self.prompt_lengths[row] = prompt_length
+
+    def fork(self, source: int, target: int, length: int) -> None:
+        """Copy the first ``length`` committed slots of ``source`` to ``target``, which then holds just these."""
+        if not 0 <= length <= self.lengths[source]:
+            raise UsageError(f"cannot fork {length} slots of row {source}, which has {self.lengths[source]}")
+        for buffer in (*self.keys, *self.values):
+            buffer[target, :, :length] = buffer[source, :, :length]
+        self.lengths[target] = length
+        self.prompt_lengths[target] = self.prompt_lengths[source]

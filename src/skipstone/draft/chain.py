@@ -1,0 +1,83 @@
+"""Token-by-token drafting with some of the network's own layers, shared by the drafters that do so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..accept import Pick
+from ..drafting import DraftState
+from ..plan import LayerPlan
+from ..tree import Draft, Resume, Topology
+
+
+@dataclass
+class Backbone:
+    """A drafted backbone: its picks by depth and row, and the hidden states [B, 1, H] of the nodes already run."""
+
+    state: DraftState
+    plan: LayerPlan
+    depth: int
+    width: int = 1
+    picks: list[list[Pick]] = field(default_factory=list)
+    hidden: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        while len(self.picks) < self.depth:
+            self._extend()
+
+    @property
+    def chosen(self) -> list[list[int]]:
+        """[B] backbone tokens drafted so far."""
+        return [[picks[b].tokens[0] for picks in self.picks] for b in range(len(self.state.rows))]
+
+    def _extend(self) -> None:
+        """Run the newest backbone node through the plan and pick what follows it."""
+        state = self.state
+        paths = self.chosen
+        newest = [path[-1] if path else pending for path, pending in zip(paths, state.pending, strict=True)]
+        self.hidden.append(self.run(torch.tensor(newest)[:, None], Topology.chain(len(self.hidden) + 1)))
+        logits = state.network.logits(self.hidden[-1])[:, -1]
+        self.picks.append(state.pick(logits, paths, self.width))
+
+    def run(self, tokens: Tensor, topology: Topology) -> Tensor:
+        """Run the last nodes of ``topology``, tokens [B, n], after those already run; hidden states [B, n, H]."""
+        state = self.state
+        placement = state.cache.place(topology, state.rows, after=len(self.hidden))
+        x = tokens.to(state.network.device)
+        return state.network.run(x, placement, state.cache, self.plan).hidden
+
+    def draft(self) -> Draft:
+        """The comb of backbone and siblings; what a row's limits leave no use for is not live."""
+        state = self.state
+        widths = tuple(min(len(pick.tokens) for pick in picks) for picks in self.picks)
+        topology = Topology.comb(widths)
+        siblings = [
+            [t for picks, w in zip(self.picks, widths, strict=True) for t in picks[b].tokens[1:w]]
+            for b in range(len(state.rows))
+        ]
+        rows = [[p, *c, *s] for p, c, s in zip(state.pending, self.chosen, siblings, strict=True)]
+        usable = torch.tensor(state.limits.depths).clamp_min(0)[:, None]
+        live = topology.depths <= usable
+        device = state.network.device
+        return Draft(topology, torch.tensor(rows, device=device), live.to(device), probs=self._probs())
+
+    def resumed(self, draft: Draft) -> Draft:
+        """``draft`` with the hidden states of all its nodes: those not yet run share one pass of the plan."""
+        late = self.run(draft.tokens[:, len(self.hidden) :], draft.topology)
+        hidden = torch.cat([*self.hidden, late], dim=1)
+        return Draft(draft.topology, draft.tokens, draft.live, Resume(hidden, self.plan.stop), draft.probs)
+
+    def _probs(self) -> Tensor | None:
+        """[B, depth, V] where the acceptance rule asked for them."""
+        by_row = [
+            [p.probs for picks in self.picks if (p := picks[b]).probs is not None] for b in range(len(self.state.rows))
+        ]
+        return torch.stack([torch.stack(row) for row in by_row]) if by_row and by_row[0] else None
+
+
+def room_for_depth(state: DraftState, depth: int, width: int) -> int:
+    """The deepest comb of this width, at most ``depth``, that the limits leave room and use for."""
+    return max(min(depth, state.limits.depth, (state.limits.nodes - 1) // width), 0)

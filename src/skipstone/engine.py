@@ -1,0 +1,225 @@
+"""The engine: rows come and go, and every step drafts, verifies, commits and emits. Token ids only; no text here.
+
+Invariant between steps: the cache holds keys and values of every token of a row except the pending one, its newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from .accept import AcceptanceRule, Follow, Nodes
+from .cache import KVCache
+from .drafting import Drafter, DraftState, Limits
+from .errors import CapacityError, RequestError
+from .network import Network
+from .plan import LayerPlan
+from .request import Request
+from .row import Emission, Outcome, Row
+from .sampling import RowSampler, derived_seed
+from .stopping import Length
+from .telemetry import Sink, Timing
+from .tree import Draft, Topology
+
+
+class Engine:
+    """Generates for up to ``rows`` texts of up to ``capacity`` tokens (scratch included) with one network.
+
+    Rows are admitted and released at any time; what a row says depends on no other row and on no drafter (rule
+    ``Follow``). Long prompts are taken in ``prefill_chunk`` tokens a step, while the other rows go on.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        drafter: Drafter,
+        *,
+        capacity: int,
+        rows: int = 1,
+        rule: AcceptanceRule | None = None,
+        sinks: Iterable[Sink] = (),
+        prefill_chunk: int = 512,
+    ) -> None:
+        if prefill_chunk < 1:
+            raise RequestError(f"prefill_chunk={prefill_chunk} takes in nothing: use 1 or more")
+        self.network = network
+        self.drafter = drafter
+        self.rule = rule or Follow()
+        self.cache = network.new_cache(rows, capacity)
+        self.sinks = list(sinks)
+        self.prefill_chunk = prefill_chunk
+        self._full = LayerPlan.full(network.num_layers)
+        self._active: dict[int, Row] = {}
+
+    @property
+    def free_rows(self) -> list[int]:
+        return [row for row in range(self.cache.rows) if row not in self._active]
+
+    @property
+    def busy(self) -> bool:
+        """Whether another step would do anything."""
+        return any(not row.finished for row in self._active.values())
+
+    def admit(self, request: Request, *, samples: int = 1, drafter: Drafter | None = None) -> list[int]:
+        """Take in a text, or ``samples`` texts that share one prefill and differ in seed; returns their rows.
+
+        Raises RequestError for what no engine could serve and CapacityError for what this one cannot (now).
+        """
+        self._check(request, samples)
+        rows: list[Row] = []
+        for sample, index in enumerate(self.free_rows[:samples]):
+            sampling = replace(request.sampling, seed=derived_seed(request.sampling.seed, sample))
+            row = self._new_row(index, replace(request, sampling=sampling), drafter or self.drafter)
+            row.source = rows[0] if rows else None
+            rows.append(row)
+        for row in rows:
+            row.drafter.admit(row.index, row.request)
+            self._active[row.index] = row
+        return [row.index for row in rows]
+
+    def step(self) -> list[Emission]:
+        """One chunk of prefill where due, then draft, verify, commit and emit for every row that is ready."""
+        self._prefill()
+        return [emission for rows in self._groups() for emission in self._cycle(rows)]
+
+    def release(self, row: int) -> None:
+        """Drop the text in ``row``, finished or not."""
+        if row not in self._active:
+            raise RequestError(f"row {row} holds no text: admitted rows are {sorted(self._active)}")
+        self._active.pop(row).drafter.release(row)
+        self.cache.reset(row)
+
+    def score(self, tokens: Sequence[int]) -> Tensor:
+        """[len(tokens) - 1] log-probabilities the model gives each token after the first. Touches no row."""
+        Request(tokens[:-1]).check(self.network.vocab_size, self.network.context)
+        cache = self.network.new_cache(1, len(tokens))
+        cache.reset(0, len(tokens))
+        parts = []
+        for start in range(0, len(tokens) - 1, self.prefill_chunk):
+            chunk = tokens[start : min(start + self.prefill_chunk, len(tokens) - 1)]
+            logprobs = self.network.logits(self._run_chain(chunk, 0, cache))[0].float().log_softmax(-1)
+            targets = torch.tensor(tokens[start + 1 : start + 1 + len(chunk)], device=logprobs.device)
+            parts.append(logprobs.gather(-1, targets[:, None])[:, 0])
+        return torch.cat(parts)
+
+    # admission
+
+    def _check(self, request: Request, samples: int) -> None:
+        request.check(self.network.vocab_size, self.network.context)
+        if samples < 1:
+            raise RequestError(f"samples={samples} asks for no text: use 1 or more")
+        if len(self.free_rows) < samples:
+            free, rows = len(self.free_rows), self.cache.rows
+            raise CapacityError(f"{samples} rows asked for, {free} of {rows} are free: release some or use more rows")
+        needed = min(len(request.prompt) + request.max_new_tokens, self.network.context)
+        if needed > self.cache.capacity:
+            raise CapacityError(
+                f"prompt and output need {needed} slots, a row of this engine has {self.cache.capacity}"
+            )
+
+    def _new_row(self, index: int, request: Request, drafter: Drafter) -> Row:
+        network = self.network
+        constraint = request.constraint.fork() if request.constraint is not None else None
+        sampler = RowSampler(request.sampling, network.vocab_size, network.device, constraint)
+        sampler.start(request.prompt)
+        sampler.advance(request.generated)
+        room = network.context - len(request.prompt)
+        stops = [*request.stops, Length(request.max_new_tokens), Length(room, "context")]
+        self.cache.reset(index, len(request.prompt))
+        tokens = [*request.prompt, *request.generated]
+        return Row(index, request, drafter, sampler, tokens, stops, min(request.max_new_tokens, room))
+
+    # prefill
+
+    def _ready(self, row: Row) -> bool:
+        return self.cache.lengths[row.index] == len(row.tokens) - 1
+
+    def _prefill(self) -> None:
+        for row in self._active.values():
+            began = perf_counter()
+            if row.source is not None:
+                self._take_over(row, row.source)
+            elif not row.finished and not self._ready(row):
+                start = self.cache.lengths[row.index]
+                chunk = row.tokens[start : min(start + self.prefill_chunk, len(row.tokens) - 1)]
+                self._run_chain(chunk, row.index, self.cache)
+                row.prefill_s += perf_counter() - began
+
+    def _take_over(self, row: Row, source: Row) -> None:
+        """Copy the prefill of a sibling sample once it is there; go alone where the sibling left before that."""
+        prefilled = len(row.tokens) - 1
+        gone = self._active.get(source.index) is not source
+        if not gone and self.cache.lengths[source.index] >= prefilled:
+            self.cache.fork(source.index, row.index, prefilled)
+        if gone or self._ready(row):
+            row.source = None
+
+    def _run_chain(self, tokens: Sequence[int], row: int, cache: KVCache) -> Tensor:
+        """Run and commit consecutive known tokens [N]; returns hidden [1, N, H]."""
+        placement = cache.place(Topology.chain(len(tokens)), [row])
+        x = torch.tensor([tokens], device=self.network.device)
+        hidden = self.network.run(x, placement, cache, self._full).hidden
+        cache.commit([row], [range(len(tokens))])
+        return hidden
+
+    # the cycle
+
+    def _groups(self) -> list[list[Row]]:
+        """The rows that are ready, together where they share a drafter."""
+        groups: dict[int, list[Row]] = {}
+        for row in self._active.values():
+            if not row.finished and row.source is None and self._ready(row):
+                groups.setdefault(id(row.drafter), []).append(row)
+        return list(groups.values())
+
+    def _cycle(self, rows: list[Row]) -> list[Emission]:
+        began = perf_counter()
+        draft = rows[0].drafter.propose(self._state(rows))
+        drafted = perf_counter()
+        logits = self._verify(draft, rows)
+        verified = perf_counter()
+        nodes = _nodes(draft)
+        outcomes = [row.outcome(n, logit, self.rule) for row, n, logit in zip(rows, nodes, logits, strict=True)]
+        self.cache.commit([row.index for row in rows], [[0, *o.path] if o.tokens else [] for o in outcomes])
+        for row, outcome in zip(rows, outcomes, strict=True):
+            row.take(outcome)
+        ended = perf_counter()
+        share = 1 / len(rows)
+        timing = Timing((drafted - began) * share, (verified - drafted) * share, 0.0, (ended - verified) * share)
+        return [self._emit(*each, timing) for each in zip(rows, nodes, outcomes, strict=True)]
+
+    def _state(self, rows: list[Row]) -> DraftState:
+        indexes = tuple(row.index for row in rows)
+        longest = max(self.cache.lengths[index] for index in indexes)
+        limits = Limits(self.cache.capacity - longest, tuple(row.useful_depth for row in rows))
+        history = tuple(row.tokens for row in rows)
+        samplers = tuple(row.sampler for row in rows)
+        return DraftState(indexes, history, self.cache, self.network, limits, samplers, self.rule)
+
+    def _verify(self, draft: Draft, rows: list[Row]) -> Tensor:
+        """The target's logits [B, N, V] at every node; what drafting left in scratch is overwritten or resumed from."""
+        placement = self.cache.place(draft.topology, [row.index for row in rows])
+        if draft.resume is None:
+            run = self.network.run(draft.tokens, placement, self.cache, self._full)
+        else:
+            rest = LayerPlan.rest(draft.resume.layer, self.network.num_layers)
+            run = self.network.run(draft.resume.hidden, placement, self.cache, rest)
+        return self.network.logits(run.hidden)
+
+    def _emit(self, row: Row, nodes: Nodes, outcome: Outcome, timing: Timing) -> Emission:
+        record = row.record(nodes, outcome, timing)
+        row.drafter.observe(record)
+        for sink in self.sinks:
+            sink.record(record)
+        return Emission(row.index, outcome.tokens, outcome.logprobs, outcome.finish_reason, record, outcome.error)
+
+
+def _nodes(draft: Draft) -> list[Nodes]:
+    """A draft row by row, on the host."""
+    tokens, live = draft.tokens.tolist(), draft.live.tolist()
+    probs = draft.probs if draft.probs is not None else [None] * len(tokens)
+    return [Nodes(draft.topology, *row) for row in zip(tokens, live, probs, strict=True)]

@@ -1,0 +1,62 @@
+"""Rotary angles per node, from the model's own module.
+
+Scalings that depend on length (dynamic, longrope) take their frequencies from the highest position of the whole call:
+a longer draft or a longer neighbour would change a node's angles. Here every node gets those of the length at which
+plain decoding would have run it (Placement.reach), by calling the module once for each group of nodes that agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..cache import Placement
+
+Angles = tuple[Tensor, Tensor]  # cos and sin, each [B, N, D]
+
+
+class Rotary:
+    """``module`` is the model's rotary embedding, called as ``module(x, position_ids)``."""
+
+    def __init__(self, module: Any, config: Any) -> None:
+        self.module = module
+        parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+        self.kind: str = parameters.get("rope_type", parameters.get("type", "default")) or "default"
+        self.original: int = (
+            parameters.get("original_max_position_embeddings")
+            or getattr(config, "original_max_position_embeddings", None)
+            or config.max_position_embeddings
+        )
+
+    def __call__(self, x: Tensor, placement: Placement) -> Angles:
+        """Angles for the placed nodes in the dtype and on the device of ``x``."""
+        if self.kind == "longrope":
+            return self._grouped(x, placement, (placement.reach > self.original).long())
+        if "dynamic" in self.kind:
+            return self._grouped(x, placement, placement.reach * (placement.reach > self.original))
+        return self._call(x, placement.positions)
+
+    def _grouped(self, x: Tensor, placement: Placement, group: Tensor) -> Angles:
+        keys = group.unique().tolist()
+        if len(keys) == 1:
+            return self._at_length(x, placement.positions, int(placement.reach.max()))
+        cos, sin = self._at_length(x, placement.positions, int(placement.reach[group == keys[0]].max()))
+        for key in keys[1:]:
+            members = group == key
+            of_key = self._at_length(x, placement.positions, int(placement.reach[members].max()))
+            cos = torch.where(members[..., None], of_key[0], cos)
+            sin = torch.where(members[..., None], of_key[1], sin)
+        return cos, sin
+
+    def _at_length(self, x: Tensor, positions: Tensor, length: int) -> Angles:
+        """Angles as in a call whose highest position is ``length - 1``; meaningless for positions beyond that."""
+        self._call(x, positions.new_zeros(1, 1))  # a short call makes the module forget a longer one before
+        last = positions.new_full((len(positions), 1), length - 1)
+        cos, sin = self._call(x, torch.cat([positions.clamp(max=length - 1), last], dim=1))
+        return cos[:, :-1], sin[:, :-1]
+
+    def _call(self, x: Tensor, positions: Tensor) -> Angles:
+        cos, sin = self.module(x, positions)
+        return cos, sin

@@ -1,0 +1,69 @@
+"""Parity at load: our pass over a probe prompt against the model's own, in the dtype it was loaded in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..cache import KVCache
+from ..errors import ParityError
+from ..plan import LayerPlan
+from ..tree import Topology
+from .network import HFNetwork
+
+# relative to the largest logit; half precisions differ by kernel shape alone
+_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
+
+
+def probe_tokens(network: HFNetwork, length: int = 24) -> list[int]:
+    """Token ids spread over the vocabulary, no longer than the context."""
+    return [(7 + 7919 * i) % network.vocab_size for i in range(min(length, network.context - 1))]
+
+
+@torch.inference_mode()
+def parity_gap(network: HFNetwork, tokens: list[int]) -> float:
+    """Largest |ours - theirs| over the logits of ``tokens``, relative to the largest |logit|.
+
+    Ours runs the first half as prefill, then a tree whose side branch must stay unseen, resumed in the middle.
+    """
+    theirs = network.model(input_ids=torch.tensor([tokens], device=network.device), use_cache=False).logits[0]
+    ours = _ours(network, tokens)
+    scale = theirs.abs().max().clamp_min(1.0)
+    return float((ours - theirs).abs().max() / scale)
+
+
+def _ours(network: HFNetwork, tokens: list[int]) -> Tensor:
+    cache = network.new_cache(1, len(tokens) + 1)
+    cache.reset(0, len(tokens))
+    half = max(len(tokens) // 2, 1)
+    first = _part(network, cache, tokens[:half], Topology.chain(half))
+    cache.commit([0], [range(half)])
+    if half == len(tokens):
+        return first
+    chain = len(tokens) - half
+    comb = Topology.comb((2, *[1] * (chain - 2))) if chain > 1 else Topology.chain(1)
+    decoy = [tokens[0]] * (len(comb) - chain)
+    second = _part(network, cache, [*tokens[half:], *decoy], comb)
+    return torch.cat([first, second[:chain]])
+
+
+def _part(network: HFNetwork, cache: KVCache, tokens: list[int], topology: Topology) -> Tensor:
+    """Logits [N, V] of placed tokens, run in two plans that meet in the middle of the network."""
+    placement = cache.place(topology, [0])
+    middle = network.num_layers // 2
+    x = torch.tensor([tokens], device=network.device)
+    if middle:
+        x = network.run(x, placement, cache, LayerPlan.until(middle)).hidden
+    return network.logits(network.run(x, placement, cache, LayerPlan.rest(middle, network.num_layers)).hidden)[0]
+
+
+def check_parity(network: HFNetwork) -> float:
+    """Raise ParityError unless our pass gives the model's own logits within rounding; returns the gap."""
+    gap = parity_gap(network, probe_tokens(network))
+    limit = _TOLERANCE.get(network.dtype, 1e-1)
+    if not gap <= limit:
+        raise ParityError(
+            f"our forward pass differs from the model's own by {gap:.1e} (limit {limit:.0e}): this {network.config.model_type} "
+            "checkpoint cannot be decoded faithfully, or its weights are not finite; please report it"
+        )
+    return gap

@@ -1,0 +1,50 @@
+"""What the engine and the drafters need of a model: run some layers over some nodes, and turn hidden states to logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .cache import KVCache, Placement
+from .plan import LayerPlan
+
+
+@dataclass(frozen=True)
+class Run:
+    """``hidden`` [B, N, H]: the residual stream after layer ``plan.stop - 1``, before the final norm.
+
+    ``taps[l]`` [B, N, H]: the residual stream that enters layer l (so tap E is what an exit at E sees).
+    """
+
+    hidden: Tensor
+    taps: Mapping[int, Tensor] = field(default_factory=dict)
+
+
+class Network(Protocol):
+    """A decoder under layer plans. Stateless: everything a run leaves behind is in the cache it was given."""
+
+    num_layers: int
+    vocab_size: int
+    context: int  # the most tokens a text may have
+    dtype: torch.dtype
+    device: torch.device
+
+    def new_cache(self, rows: int, capacity: int) -> KVCache:
+        """An empty cache for ``rows`` texts of up to ``capacity`` slots each, scratch included."""
+        ...
+
+    def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
+        """Run the plan over placed nodes, writing keys and values of the attentions that run into their slots.
+
+        ``x``: tokens [B, N] int64 where ``plan.start`` is 0, else hidden states [B, N, H] that entered layer
+        ``plan.start``. ``taps`` names layers whose input to keep. The result of a row depends on no other row.
+        """
+        ...
+
+    def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
+        """Final norm and LM head on ``hidden`` [B, N, H]: [B, N, V], or [B, N, S] for the token ids ``subset`` [S]."""
+        ...

@@ -1,0 +1,210 @@
+"""From logits to processed scores: penalties, bias, constraint, temperature, cuts; each a function of the text before.
+
+Processors see the row's history *and* the path of drafted tokens that leads to a node, so that verification scores a
+node exactly as plain decoding would score it there. Order (as in transformers): repetition penalty, presence and
+frequency penalties, logit bias, constraint, temperature, top-k, top-p, min-p.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from . import noise
+from .errors import RequestError
+from .noise import Stream
+
+# tokens looked at first for the nucleus: a full sort of a 49k vocabulary costs a fifth of a small model's step
+_NUCLEUS_FIRST_LOOK = 256
+
+
+class Constraint(Protocol):
+    """Which tokens may come next: a grammar, a list of allowed tokens. One object serves one row."""
+
+    def mask(self, path: Sequence[int]) -> Tensor:
+        """[V] bool: what may follow the advanced tokens and then ``path``. Leaves no trace; ``path`` may be invalid."""
+        ...
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        """``tokens`` became final."""
+        ...
+
+    def fork(self) -> Constraint:
+        """An independent copy in the same state, for another row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is chosen. The defaults are greedy decoding; every neutral value switches its step off.
+
+    Raises RequestError on numbers outside their range.
+    """
+
+    temperature: float = 0.0  # 0 is greedy
+    top_k: int = 0  # 0 keeps all
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0  # over prompt and output
+    presence_penalty: float = 0.0  # over the output
+    frequency_penalty: float = 0.0  # over the output, times the count
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.temperature < math.inf, "temperature", self.temperature, "0 (greedy) or a positive number")
+        _require(self.top_k >= 0, "top_k", self.top_k, "0 (off) or a positive whole number")
+        _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1 (off)")
+        _require(0 <= self.min_p <= 1, "min_p", self.min_p, "from 0 (off) to 1")
+        _require(
+            0 < self.repetition_penalty < math.inf, "repetition_penalty", self.repetition_penalty, "positive; 1 is off"
+        )
+        _require(math.isfinite(self.presence_penalty), "presence_penalty", self.presence_penalty, "a finite number")
+        _require(math.isfinite(self.frequency_penalty), "frequency_penalty", self.frequency_penalty, "a finite number")
+        for token, bias in self.logit_bias.items():
+            _require(
+                token >= 0 and not math.isnan(bias) and bias < math.inf, "logit_bias", {token: bias}, "token id: number"
+            )
+
+    @property
+    def penalised(self) -> bool:
+        return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
+
+
+def _require(ok: bool, name: str, given: object, want: str) -> None:
+    if not ok:
+        raise RequestError(f"{name}={given!r} is out of range: use {want}")
+
+
+class RowSampler:
+    """The sampling state of one row: its history as counts, its constraint, its noise.
+
+    ``length`` is the number of tokens in the row, which is also the position of the next one.
+    """
+
+    def __init__(
+        self, params: SamplingParams, vocab_size: int, device: torch.device, constraint: Constraint | None = None
+    ) -> None:
+        too_big = [t for t in params.logit_bias if t >= vocab_size]
+        if too_big:
+            raise RequestError(f"logit_bias names token {too_big[0]}: the model's vocabulary ends at {vocab_size - 1}")
+        self.params = params
+        self.constraint = constraint
+        self.length = 0
+        self.vocab_size = vocab_size
+        self.device = device
+        self._in_prompt = self._zeros(torch.bool) if params.penalised else None
+        self._output_count = self._zeros(torch.int32) if params.penalised else None
+        self._noise: dict[tuple[int, Stream], Tensor] = {}
+
+    def _zeros(self, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(self.vocab_size, dtype=dtype, device=self.device)
+
+    @property
+    def greedy(self) -> bool:
+        return self.params.temperature == 0
+
+    @property
+    def untouched(self) -> bool:
+        """Whether processed scores are the logits themselves, as far as their order goes."""
+        return self.greedy and self.constraint is None and not self.params.penalised and not self.params.logit_bias
+
+    def start(self, prompt: Sequence[int]) -> None:
+        """Take in the prompt."""
+        self.length += len(prompt)
+        if self._in_prompt is not None:
+            self._in_prompt[torch.tensor(prompt, device=self.device)] = True
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        """``tokens`` [A] became final output."""
+        self.length += len(tokens)
+        if self._output_count is not None:
+            self._output_count += self._count(tokens)
+        if self.constraint is not None:
+            self.constraint.advance(tokens)
+        self._noise = {key: draw for key, draw in self._noise.items() if key[0] >= self.length}
+
+    def _count(self, tokens: Sequence[int]) -> Tensor:
+        index = torch.tensor(tokens, dtype=torch.long, device=self.device)
+        return torch.bincount(index, minlength=self.vocab_size).to(torch.int32)
+
+    def noise(self, depth: int, stream: Stream = Stream.TOKEN) -> Tensor:
+        """[V] float32: the row's Gumbel noise for the token ``depth`` places after the next one, drawn once."""
+        position = self.length + depth
+        if (position, stream) not in self._noise:
+            draw = noise.gumbel(self.params.seed, position, self.vocab_size, stream=stream, device=self.device)
+            self._noise[position, stream] = draw
+        return self._noise[position, stream]
+
+    def uniform(self, depth: int, stream: Stream) -> float:
+        return noise.uniform(self.params.seed, self.length + depth, stream)
+
+    def scores(self, logits: Tensor, paths: Sequence[Sequence[int]]) -> Tensor:
+        """Processed scores [N, V] of nodes with ``logits`` [N, V], reached by ``paths[n]`` from the row's history.
+
+        At least float32. Temperature 0 leaves temperature and cuts out: they cannot change the best token.
+        """
+        scores = logits if logits.dtype == torch.float64 else logits.float()
+        if self.untouched:
+            return scores
+        scores = self._penalise(scores, paths)
+        for token, bias in self.params.logit_bias.items():
+            scores[:, token] += bias
+        if self.constraint is not None:
+            allowed = torch.stack([self.constraint.mask(path) for path in paths]).to(scores.device)
+            scores.masked_fill_(~allowed, -math.inf)
+        return scores if self.greedy else self._cut(scores.div_(self.params.temperature))
+
+    def perturbed(self, scores: Tensor, depths: Sequence[int], stream: Stream = Stream.TOKEN) -> Tensor:
+        """Processed scores [N, V] plus the noise of each node's depth; argmax of a row is its sampled token."""
+        if self.greedy:
+            return scores
+        return scores + torch.stack([self.noise(depth, stream) for depth in depths])
+
+    def _penalise(self, scores: Tensor, paths: Sequence[Sequence[int]]) -> Tensor:
+        scores = scores.clone()
+        if self._in_prompt is None or self._output_count is None:
+            return scores
+        params = self.params
+        counts = self._output_count + torch.stack([self._count(path) for path in paths])
+        seen = self._in_prompt | (counts > 0)
+        rho = params.repetition_penalty
+        scores = torch.where(seen, torch.where(scores > 0, scores / rho, scores * rho), scores)
+        return scores - (params.presence_penalty * (counts > 0) + params.frequency_penalty * counts)
+
+    def _cut(self, scores: Tensor) -> Tensor:
+        params = self.params
+        if 0 < params.top_k < self.vocab_size:
+            scores = _keep_from(scores, scores.topk(params.top_k).values[:, -1:])
+        if params.top_p < 1:
+            scores = _keep_from(scores, _nucleus_edge(scores, params.top_p, params.top_k or _NUCLEUS_FIRST_LOOK))
+        if params.min_p > 0:
+            scores = _keep_from(scores, scores.amax(-1, keepdim=True) + math.log(params.min_p))
+        return scores
+
+
+def _keep_from(scores: Tensor, edge: Tensor) -> Tensor:
+    return scores.masked_fill(scores < edge, -math.inf)
+
+
+def _nucleus_edge(scores: Tensor, top_p: float, look: int) -> Tensor:
+    """[N, 1]: the score of the last token of the smallest set of best tokens whose probability reaches ``top_p``.
+
+    Looks at the best ``look`` tokens first and sorts all only where they do not reach it.
+    """
+    best = scores.topk(min(look, scores.shape[-1])).values
+    mass = (best - scores.logsumexp(-1, keepdim=True)).exp().cumsum(-1)
+    if best.shape[-1] < scores.shape[-1] and bool((mass[:, -1] < top_p).any()):
+        return _nucleus_edge(scores, top_p, scores.shape[-1])
+    last = (mass < top_p).sum(-1, keepdim=True).clamp(max=best.shape[-1] - 1)
+    return best.gather(-1, last)
+
+
+def derived_seed(seed: int, sample: int) -> int:
+    """The seed of the ``sample``-th of several samples of one prompt; the first keeps ``seed``."""
+    return seed if sample == 0 else noise.key(seed, sample, Stream.FORK)
