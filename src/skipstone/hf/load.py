@@ -1,0 +1,126 @@
+"""From a model folder to a checked network and its tokenizer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import CheckpointError, UsageError, did_you_mean
+from .checkpoint import check_folder, read_json
+from .network import HFNetwork
+from .selfcheck import check_parity
+from .tokenizer import HFTokenizer
+from .wiring import wiring_of
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A network, its tokenizer, and what the model's generation_config asks for."""
+
+    name: str
+    network: HFNetwork
+    tokenizer: HFTokenizer
+    generation: dict[str, Any]
+    parity_gap: float
+
+
+def load_folder(folder: Path, *, name: str = "", dtype: str = "auto", device: str = "auto") -> LoadedModel:
+    """Load a Hugging Face folder and check our pass against the model's own.
+
+    ``dtype`` auto is float32 on a CPU and the checkpoint's own elsewhere. Raises ModelNotFound, CheckpointError,
+    UnsupportedModel, ParityError, UsageError.
+    """
+    check_folder(folder)
+    config = read_json(folder / "config.json")
+    wiring_of(str(config.get("model_type")))
+    target = pick_device(device)
+    network = HFNetwork(load_causal_lm(folder, pick_dtype(dtype, target), target))
+    tokenizer = HFTokenizer.load(folder)
+    return LoadedModel(name or str(folder), network, tokenizer, _generation(network.model), check_parity(network))
+
+
+def load_causal_lm(folder: Path, dtype: torch.dtype | str, device: torch.device) -> Any:
+    """The transformers model in eval mode. Raises CheckpointError unless every weight came from the files."""
+    import transformers
+
+    loader: Any = transformers.AutoModelForCausalLM
+    with _quiet(transformers):
+        try:
+            model, info = loader.from_pretrained(
+                folder,
+                dtype=dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                attn_implementation="sdpa",
+                output_loading_info=True,
+            )
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a damaged file or an odd config makes transformers raise
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise CheckpointError(f"{folder} cannot be loaded: {reason}") from error
+    missing = sorted(info.get("missing_keys") or [])
+    if missing:
+        raise CheckpointError(
+            f"{folder} lacks {len(missing)} weights ({missing[0]}, …): the checkpoint does not belong to its config"
+        )
+    return model.to(device).eval().requires_grad_(False)
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without transformers' own progress bar and loading report: what matters of it becomes an error."""
+    log: Any = transformers.utils.logging
+    before, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.set_verbosity(before)
+        if bars:
+            log.enable_progress_bar()
+
+
+def _generation(model: Any) -> dict[str, Any]:
+    return dict(model.generation_config.to_dict()) if model.generation_config is not None else {}
+
+
+def pick_device(device: str) -> torch.device:
+    """``auto`` is the first GPU where there is one. Raises UsageError for a device torch does not have."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        target = torch.device(device)
+        torch.empty(1, device=target)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split("\n")[0]
+        raise UsageError(f'device "{device}" cannot be used ({reason}): try cpu, cuda or auto') from error
+    return target
+
+
+def dtypes() -> dict[str, torch.dtype]:
+    return {
+        "float64": torch.float64,
+        "float32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }
+
+
+def pick_dtype(dtype: str, device: torch.device) -> torch.dtype | str:
+    """``auto`` is float32 on a CPU, whose half-precision products are slow, and the checkpoint's own elsewhere."""
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else "auto"
+    if dtype not in dtypes():
+        raise UsageError(f'dtype "{dtype}" is not known: {did_you_mean(dtype, [*dtypes(), "auto"])}')
+    return dtypes()[dtype]

@@ -1,0 +1,133 @@
+"""Files and folders that are either complete or absent, whatever stops the process in between."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ..errors import StoreError
+
+
+@contextmanager
+def disk_errors(where: Path, needed: int = 0) -> Iterator[None]:
+    """Turn trouble with the disk into a StoreError that says where, and how much room was needed.
+
+    Libraries with their own writers wrap the system's error in a type of theirs, so the message counts too.
+    """
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        if disk_is_full(error):
+            raise disk_full(where, needed) from error
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise StoreError(f"{where}: {reason}; if it cannot be used, choose another with --cache") from error
+        raise
+
+
+def disk_is_full(error: BaseException | str) -> bool:
+    return getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(error)
+
+
+def disk_full(where: Path, needed: int = 0) -> StoreError:
+    amount = f"; about {needed / 1e6:.0f} MB are needed" if needed else ""
+    return StoreError(f"{where}: no space left on the disk{amount}; free some or choose another folder with --cache")
+
+
+@contextmanager
+def locked(target: Path, progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of `target` against other processes; the system drops it if this one dies."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(sibling(target, "lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        progress(f"another process works on {target.name}; waiting for it")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def building(target: Path) -> Iterator[Path]:
+    """A new folder to fill that becomes `target` when the block ends, and vanishes if it raises.
+
+    The caller holds the lock of `target`; what a killed run left is removed first.
+    """
+    folder = sibling(target, "building")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+        sync(folder)
+        os.replace(folder, target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    sync_folder(target.parent)
+
+
+def set_aside(target: Path) -> Path:
+    """Move a folder out of the way, in place of one set aside earlier; its new path."""
+    aside = sibling(target, "damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.replace(target, aside)
+    return aside
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """A path to write that becomes `target` when the block ends, and vanishes if it raises."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = sibling(target, f"{os.getpid()}.part")
+    try:
+        yield part
+        sync_path(part)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json(target: Path, value: object) -> None:
+    """Write JSON so that a reader sees the old file or the new one, never a part.
+
+    Raises StoreError when the disk is full or the folder cannot be written.
+    """
+    with disk_errors(target), new_file(target) as part:
+        part.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def sibling(target: Path, suffix: str) -> Path:
+    return target.with_name(f".{target.name}.{suffix}")
+
+
+def sync(folder: Path) -> None:
+    """Everything below `folder` reaches the disk before it gets its name."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            sync_path(path)
+    sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # other systems cannot open a folder
+        sync_path(folder)
+
+
+def sync_path(path: Path) -> None:
+    flags = os.O_RDONLY if os.name == "posix" else os.O_RDWR
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,159 @@
+"""Text in, text out: a loaded model with a drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..accept import AcceptanceRule
+from ..drafting import Drafter
+from ..engine import Engine
+from ..errors import RequestError
+from ..hf.load import LoadedModel
+from ..hf.network import HFNetwork
+from ..hf.tokenizer import HFTokenizer, Message
+from ..plugins import make_drafter
+from ..request import Request
+from ..row import Emission
+from ..sampling import derived_seed
+from ..stopping import StopRule, StopTokens
+from .generation import Generation, Piece
+from .settings import GenerationSettings
+from .stop_strings import StopStrings
+from .writer import Writer
+
+Prompt = str | Sequence[Message] | Sequence[int]
+
+# scratch slots beside prompt and output: more than any draft of a sensible size needs
+_SCRATCH = 64
+
+
+class LanguageModel:
+    """A model ready to generate; make one with ``skipstone.load``.
+
+    A prompt is raw text, a list of chat messages ({"role", "content"}), or a list of token ids.
+    """
+
+    def __init__(self, loaded: LoadedModel, drafter: str | Drafter = "none") -> None:
+        self.name = loaded.name
+        self.network: HFNetwork = loaded.network
+        self.tokenizer: HFTokenizer = loaded.tokenizer
+        self.defaults = loaded.generation
+        self.drafter = self._drafter(drafter)
+
+    def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
+        """Generate one text; ``settings`` are those of GenerationSettings (max_new_tokens, temperature, …).
+
+        Raises UsageError and RequestError for settings and prompts that cannot work.
+        """
+        if settings.get("num_return_sequences", 1) != 1:
+            raise RequestError("generate gives one text: use generate_batch([prompt], num_return_sequences=…)")
+        return self.generate_batch([prompt], drafter=drafter, **settings)[0]
+
+    def generate_batch(
+        self, prompts: Sequence[Prompt], *, drafter: str | Drafter | None = None, rows: int = 8, **settings: Any
+    ) -> list[Generation]:
+        """Generate for several prompts, up to ``rows`` texts at a time; ``num_return_sequences`` texts each, in order."""
+        pieces = self.stream_batch(prompts, drafter=drafter, rows=rows, **settings)
+        done = {piece.index: piece.generation for piece in pieces if piece.generation is not None}
+        return [done[index] for index in sorted(done)]
+
+    def stream(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Iterator[Piece]:
+        """Generate one text piece by piece; the last piece carries the Generation."""
+        return self.stream_batch([prompt], drafter=drafter, rows=1, **settings)
+
+    def stream_batch(
+        self, prompts: Sequence[Prompt], *, drafter: str | Drafter | None = None, rows: int = 8, **settings: Any
+    ) -> Iterator[Piece]:
+        """Generate for several prompts; ``Piece.index`` says which text a piece belongs to.
+
+        Prompts and settings are checked before this returns, not at the first piece.
+        """
+        chosen = GenerationSettings.of(**settings)
+        requests = [self.request(prompt, chosen) for prompt in prompts]
+        if rows < 1 or chosen.num_return_sequences < 1:
+            given = f"rows={rows}, num_return_sequences={chosen.num_return_sequences}"
+            raise RequestError(f"{given}: both must be 1 or more")
+        for request in requests:
+            request.check(self.network.vocab_size, self.network.context)
+        engine_drafter = self.drafter if drafter is None else self._drafter(drafter)
+        return self._run(requests, engine_drafter, rows, chosen)
+
+    def engine(
+        self, *, capacity: int, rows: int = 1, drafter: Drafter | None = None, rule: AcceptanceRule | None = None
+    ) -> Engine:
+        """An engine over this model's network, for those who speak in token ids."""
+        return Engine(self.network, drafter or self.drafter, capacity=capacity, rows=rows, rule=rule)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """Token ids of a prompt. Raises RequestError where there are none."""
+        if isinstance(prompt, str):
+            tokens = self.tokenizer.encode(prompt)
+        elif all(isinstance(item, int) for item in prompt):
+            tokens = [item for item in prompt if isinstance(item, int)]
+        else:
+            tokens = self.tokenizer.encode_chat([item for item in prompt if not isinstance(item, int)])
+        if not tokens:
+            raise RequestError("the prompt is empty: give it at least one character")
+        return tokens
+
+    def request(self, prompt: Prompt, settings: GenerationSettings) -> Request:
+        """The engine's terms for a prompt and settings."""
+        strings = settings.stops()
+        eos = settings.eos_ids(self.defaults, self.tokenizer.eos_id)
+        stops: list[StopRule] = [StopTokens(eos)]
+        if settings.stop_token_ids:
+            stops.append(StopTokens(frozenset(settings.stop_token_ids), "stop_token"))
+        if strings:
+            stops.append(StopStrings(strings, self.tokenizer.decode))
+        return Request(
+            prompt=self.encode(prompt),
+            max_new_tokens=settings.max_new_tokens,
+            sampling=settings.sampling(self.defaults),
+            stops=stops,
+            constraint=settings.constraint,
+            logprobs=settings.logprobs,
+        )
+
+    def _drafter(self, drafter: str | Drafter) -> Drafter:
+        return make_drafter(drafter, self.network) if isinstance(drafter, str) else drafter
+
+    def _run(
+        self, requests: Sequence[Request], drafter: Drafter, rows: int, settings: GenerationSettings
+    ) -> Iterator[Piece]:
+        """Admit as rows come free, stream what they say, release them; whatever ends this leaves the drafter clean."""
+        samples = settings.num_return_sequences
+        rows = max(min(rows, len(requests) * samples), samples)
+        engine = Engine(self.network, drafter, rows=rows, capacity=self._capacity(requests))
+        waiting = list(enumerate(requests))[::-1]
+        writers: dict[int, Writer] = {}
+        try:
+            while waiting or engine.busy:
+                while waiting and len(engine.free_rows) >= samples:
+                    index, request = waiting.pop()
+                    for sample, row in enumerate(engine.admit(request, samples=samples)):
+                        seed = derived_seed(request.sampling.seed, sample)
+                        writers[row] = self._writer(index * samples + sample, request, seed, settings.stops())
+                for emission in engine.step():
+                    if emission.finish_reason is not None:
+                        engine.release(emission.row)
+                    yield from _written(writers, emission)
+        finally:
+            for row in writers:
+                engine.release(row)
+
+    def _capacity(self, requests: Sequence[Request]) -> int:
+        context = self.network.context
+        needed = (min(len(r.prompt) + r.max_new_tokens, context) for r in requests)
+        return max(needed, default=0) + _SCRATCH
+
+    def _writer(self, index: int, request: Request, seed: int, strings: tuple[str, ...]) -> Writer:
+        return Writer(index, len(request.prompt), seed, self.tokenizer.decode, strings)
+
+
+def _written(writers: dict[int, Writer], emission: Emission) -> Iterator[Piece]:
+    """The emission's piece; a finished text's writer is dropped before anything can go wrong."""
+    writer = writers[emission.row]
+    if emission.finish_reason is not None:
+        del writers[emission.row]
+    yield writer.write(emission)

@@ -1,0 +1,118 @@
+"""Generation settings with Hugging Face names, checked against each other, into the engine's terms."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..errors import UsageError, did_you_mean
+from ..sampling import Constraint, SamplingParams
+
+
+@dataclass(frozen=True)
+class GenerationSettings:
+    """How to generate. None leaves a choice to the model's generation_config, and to greedy decoding after that.
+
+    ``do_sample`` need not be given: a temperature above 0 samples, 0 or none decodes greedily.
+    """
+
+    max_new_tokens: int = 128
+    do_sample: bool | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] | None = None
+    seed: int | None = None  # None draws one, which the result names
+    eos_token_id: int | Sequence[int] | None = None  # None: the model's own; an empty list: never end at EOS
+    stop_strings: str | Sequence[str] | None = None
+    stop_token_ids: Sequence[int] = ()
+    num_return_sequences: int = 1
+    logprobs: int | None = None  # best alternatives beside each token's own log-probability
+    constraint: Constraint | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds in _NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                want = "a whole number" if kinds is int else "a number"
+                raise UsageError(f"{name}={value!r} is not {want}")
+
+    @classmethod
+    def of(cls, **given: Any) -> GenerationSettings:
+        """Settings from keyword arguments. Raises UsageError for an unknown one."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                raise UsageError(f'generate has no argument "{name}": {did_you_mean(name, known)}')
+        return cls(**given)
+
+    def sampling(self, defaults: Mapping[str, Any]) -> SamplingParams:
+        """Sampling numbers; ``defaults`` is the model's generation_config. Raises UsageError, RequestError."""
+        self._check_sampling(defaults)
+        penalty = self.repetition_penalty if self.repetition_penalty is not None else defaults.get("repetition_penalty")
+        values: dict[str, Any] = {
+            "repetition_penalty": penalty or 1.0,
+            "presence_penalty": self.presence_penalty,
+            "frequency_penalty": self.frequency_penalty,
+            "logit_bias": dict(self.logit_bias or {}),
+            "seed": secrets.randbits(32) if self.seed is None else self.seed,
+        }
+        if self._samples(defaults):
+            names = ("temperature", "top_k", "top_p", "min_p")
+            given = {name: getattr(self, name) for name in names}
+            values |= {n: v if v is not None else defaults.get(n) for n, v in given.items()}
+            values["temperature"] = 1.0 if values["temperature"] is None else values["temperature"]
+        return SamplingParams(**{name: value for name, value in values.items() if value is not None})
+
+    def _samples(self, defaults: Mapping[str, Any]) -> bool:
+        if self.do_sample is not None:
+            return self.do_sample
+        if self.temperature is not None:
+            return self.temperature > 0
+        return bool(defaults.get("do_sample"))
+
+    def _check_sampling(self, defaults: Mapping[str, Any]) -> None:
+        if self.do_sample and self.temperature == 0:
+            raise UsageError("do_sample=True and temperature=0 contradict each other: leave one out")
+        if self.do_sample is False and self.temperature:
+            raise UsageError(f"do_sample=False and temperature={self.temperature} contradict each other: leave one out")
+        given = [name for name in ("top_k", "top_p", "min_p") if getattr(self, name) is not None]
+        if given and not self._samples(defaults):
+            raise UsageError(
+                f"{given[0]} has no effect on greedy decoding: add a temperature above 0, or do_sample=True"
+            )
+
+    def eos_ids(self, defaults: Mapping[str, Any], tokenizer_eos: int | None) -> frozenset[int]:
+        """End-of-text ids: given ones, else the generation_config's, else the tokenizer's."""
+        chosen = self.eos_token_id if self.eos_token_id is not None else defaults.get("eos_token_id")
+        if chosen is None:
+            chosen = [] if tokenizer_eos is None else [tokenizer_eos]
+        return frozenset([chosen] if isinstance(chosen, int) else chosen)
+
+    def stops(self) -> tuple[str, ...]:
+        """Stop strings. Raises UsageError for an empty one."""
+        strings = (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
+        if not all(strings):
+            raise UsageError("a stop string is empty and would end every text at once: leave it out")
+        return strings
+
+
+_NUMBERS: Mapping[str, Any] = {
+    "max_new_tokens": int,
+    "temperature": (int, float),
+    "top_k": int,
+    "top_p": (int, float),
+    "min_p": (int, float),
+    "repetition_penalty": (int, float),
+    "presence_penalty": (int, float),
+    "frequency_penalty": (int, float),
+    "seed": int,
+    "num_return_sequences": int,
+    "logprobs": int,
+}
