@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,10 +25,11 @@ class HFNetwork:
         self.model = model
         self.config = model.config
         self.wiring = wiring_of(self.config.model_type)
-        self.body = model.model
-        self.layers = self.body.layers
+        body = model.model
+        self.embed, self.norm, self.head = body.embed_tokens, body.norm, model.lm_head
+        self.layers: Sequence[Any] = body.layers
         self.windows = self.wiring.windows(self.config)
-        self.rotary = Rotary(self.body.rotary_emb, self.config)
+        self.rotary = Rotary(body.rotary_emb, self.config)
         self.keyword = cache_keyword(self.layers[0].self_attn) if len(self.layers) else "cache"
         self.num_layers: int = len(self.layers)
         self.vocab_size: int = self.config.vocab_size
@@ -46,7 +48,7 @@ class HFNetwork:
     @torch.inference_mode()
     def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
         plan.check(self.num_layers)
-        hidden: Tensor = self.body.embed_tokens(x) if plan.start == 0 else x
+        hidden: Tensor = self.embed(x) if plan.start == 0 else x
         attend = AttentionCall(
             CacheView(cache, placement),
             self.rotary(hidden, placement),
@@ -65,12 +67,36 @@ class HFNetwork:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
-        normed = self.body.norm(hidden)
+        normed = self.norm(hidden)
         if subset is None:
-            return self.model.lm_head(normed)  # type: ignore[no-any-return]
-        head = self.model.lm_head
-        bias = head.bias[subset] if head.bias is not None else None
-        return torch.nn.functional.linear(normed, head.weight[subset], bias)
+            return self.head(normed)  # type: ignore[no-any-return]
+        bias = self.head.bias[subset] if self.head.bias is not None else None
+        return torch.nn.functional.linear(normed, self.head.weight[subset], bias)
+
+    def in_float64(self) -> HFNetwork:
+        """The same weights computed with in float64; layers are widened one at a time, as they run."""
+        wide = copy.copy(self)
+        wide.embed, wide.norm, wide.head = (_widened(part) for part in (self.embed, self.norm, self.head))
+        wide.layers = _WidenedLayers(self.layers)
+        wide.dtype = torch.float64
+        return wide
+
+
+class _WidenedLayers(Sequence[Any]):
+    """Layers in float64, one in memory at a time."""
+
+    def __init__(self, layers: Sequence[Any]) -> None:
+        self._layers = layers
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _widened(self._layers[index])
+
+
+def _widened(module: Any) -> Any:
+    return copy.deepcopy(module).double()
 
 
 def context_of(config: Any) -> int:

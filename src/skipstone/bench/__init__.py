@@ -1,0 +1,1 @@
+"""Measuring and comparing: equality, speed, and what others do on the same weights."""

@@ -1,0 +1,118 @@
+"""A few prompts, every way to decode them, one table: what is faster here, and whether the text is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from ..plugins import make_drafter
+from ..request import Request
+from ..telemetry import Summary
+from ..text.language_model import LanguageModel
+from ..text.settings import GenerationSettings
+from .check import CheckReport, Comparison, Reference, first_difference
+from .transformers_baseline import transformers_generate
+
+TRANSFORMERS = "transformers generate"
+
+
+@dataclass(frozen=True)
+class DemoPrompt:
+    kind: str
+    text: str
+    max_new_tokens: int = 48
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to decode one prompt. ``equal`` to plain decoding: "yes", "near-tie" or "NO"."""
+
+    kind: str
+    name: str
+    tokens: list[int]
+    seconds: float
+    equal: str
+    summary: Summary | None = None
+
+    @property
+    def tokens_per_second(self) -> float:
+        return len(self.tokens) / self.seconds
+
+
+def demo_prompts() -> list[DemoPrompt]:
+    article = (
+        "The harbour of Lindvik froze over in the first week of January, for the first time in thirty years. Fishing "
+        "boats stayed in port, and the ferry to the islands was replaced by a bus across the ice, which the coast "
+        "guard checked every morning. Children skated to school. On the twentieth the wind turned, the ice broke "
+        "within an hour, and the ferry sailed again that evening."
+    )
+    record = "def area_of_square(side):\n    return side * side\n\n\ndef area_of_rectangle(width, height):\n    return"
+    names = "Anna Berg, Bo Lund, Carl Dahl, Dora Ek, Emil Fors, Frida Gran, Gustav Holm, Hanna Ivarsson"
+    return [
+        DemoPrompt("chat", "Why does bread rise? Answer in two sentences."),
+        DemoPrompt("summary", f"Summarise this in one sentence.\n\n{article}"),
+        DemoPrompt("code", f"Complete this Python module.\n\n{record}"),
+        DemoPrompt("copy", f"Repeat this list exactly, word for word, and nothing else: {names}"),
+    ]
+
+
+def demo_drafters(num_layers: int) -> list[str]:
+    """One setting of each built-in drafter, as a first user would write it."""
+    middle = num_layers // 2
+    return [
+        "ngram",
+        f"skip:attn={middle},depth=3",
+        f"exit:layer={middle},depth=2",
+    ]
+
+
+def run_demo(model: LanguageModel, drafters: list[str]) -> Iterator[list[Arm]]:
+    """The arms of one prompt after another. Each arm decodes greedily; a short run before warms everything up."""
+    _decode(model, _request(model, DemoPrompt("warm up", "Hi", 2)), "none")
+    for prompt in demo_prompts():
+        yield _arms(model, prompt.kind, _request(model, prompt), drafters)
+
+
+def _request(model: LanguageModel, prompt: DemoPrompt) -> Request:
+    settings = GenerationSettings(max_new_tokens=prompt.max_new_tokens, seed=0, do_sample=False)
+    chat = [{"role": "user", "content": prompt.text}]
+    return model.request(chat if model.tokenizer.has_chat else prompt.text, settings)
+
+
+def _arms(model: LanguageModel, kind: str, request: Request, drafters: list[str]) -> list[Arm]:
+    theirs = transformers_generate(model.network, request)
+    ours = [(spec, *_decode(model, request, spec)) for spec in ["none", *drafters]]
+    plain = ours[0][1]
+    arms = [Arm(kind, TRANSFORMERS, theirs.tokens, theirs.seconds, _equal(model, request, plain, theirs.tokens, None))]
+    for spec, tokens, seconds, summary in ours:
+        arms.append(Arm(kind, spec, tokens, seconds, _equal(model, request, plain, tokens, spec), summary))
+    return arms
+
+
+def _decode(model: LanguageModel, request: Request, drafter: str) -> tuple[list[int], float, Summary]:
+    """Output tokens, seconds from prompt to last token, and the figures of the run."""
+    summary = Summary()
+    capacity = len(request.prompt) + request.max_new_tokens + 64
+    engine = model.engine(capacity=capacity, drafter=make_drafter(drafter, model.network))
+    engine.sinks.append(summary)
+    began = perf_counter()
+    engine.admit(request)
+    tokens: list[int] = []
+    while engine.busy:
+        for emission in engine.step():
+            if emission.error is not None:
+                raise emission.error
+            tokens.extend(emission.tokens)
+    return tokens, perf_counter() - began, summary
+
+
+def _equal(model: LanguageModel, request: Request, plain: list[int], tokens: list[int], drafter: str | None) -> str:
+    """``drafter`` None stands for transformers. A difference is judged as ``skipstone check`` would judge it."""
+    if first_difference(plain, tokens) is None:
+        return "yes"
+    against: Reference = "transformers" if drafter is None else "plain"
+    comparison = Comparison(model, make_drafter(drafter or "none", model.network), against)
+    report = CheckReport(model.name, drafter or "none", against, "")
+    comparison.add(report, 0, request)
+    return "near-tie" if report.equal else "NO"
