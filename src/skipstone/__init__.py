@@ -33,12 +33,17 @@ def load(
 ) -> LanguageModel:
     """Load a model for generation: an alias, a Hugging Face folder, a GGUF file or a hub id.
 
-    ``drafter`` is a name with options ("ngram", "exit:layer=8,depth=6", …); "none" is plain decoding. ``dtype`` is auto,
-    float64, float32, bfloat16 or float16. ``progress`` is told what takes long (by default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
+    ``drafter`` is a name with options ("ngram", "exit:layer=8,depth=6", …); "none" is plain decoding. ``dtype`` is
+    auto, float64, float32, bfloat16 or float16. ``progress`` is told what takes long (by default on stderr).
+    Raises ModelError, StoreError and UsageError (see skipstone.errors).
     """
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
+    from .plugins import read_spec
     from .text.language_model import LanguageModel
-    from .text.locate import locate, to_stderr
+    from .text.locate import locate
+    from .text.progress import to_stderr
 
+    if isinstance(drafter, str):
+        read_spec(drafter)  # a slip of the pen is told before anything is fetched or loaded
     folder = locate(model, cache=cache, progress=progress or to_stderr)
     return LanguageModel(load_folder(folder, name=str(model), dtype=dtype, device=device), drafter)

@@ -1,8 +1,8 @@
 """How a draft token is picked and how the target's scores judge it: two halves of one rule, so they live together.
 
 ``Follow`` (the default) is lossless in the strict sense: the output is token for token that of plain decoding.
-``Rejection`` is the rule of the speculative sampling papers (2211.17192, 2302.01318), here for comparison: the output has
-the target's distribution, but is another sample than plain decoding's.
+``Rejection`` is the rule of the speculative sampling papers (2211.17192, 2302.01318), here for comparison: the output
+has the target's distribution, but is another sample than plain decoding's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .errors import ConstraintError, NumericsError, UsageError
+from .errors import ConstraintError, NumericsError, SkipstoneError, UsageError
 from .noise import Stream
 from .sampling import RowSampler
 from .tree import Topology
@@ -47,23 +47,29 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The accepted nodes of one row below the root, in order, and the target's own next token after them."""
+    """The accepted nodes of one row below the root, in order, and the target's own next token after them.
+
+    Where no token can be chosen, ``error`` says why; the nodes accepted before are good all the same, as plain decoding
+    would have given their tokens, and perhaps ended with one of them.
+    """
 
     path: list[int]
-    next: int
+    next: int | None
+    error: SkipstoneError | None = None
 
 
 class AcceptanceRule(Protocol):
-    """``lossless``: whether the output is that of plain decoding, token for token."""
-
-    lossless: bool
+    @property
+    def lossless(self) -> bool:
+        """Whether the output is that of plain decoding, token for token."""
+        ...
 
     def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
-        """Choose ``width`` draft tokens from processed draft scores [V] for the token ``depth`` places after the next."""
+        """Choose ``width`` draft tokens by processed scores [V], for the token ``depth`` places after the next one."""
         ...
 
     def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
-        """Walk down the draft along processed target scores [N, V]. Raises NumericsError, ConstraintError, UsageError."""
+        """Walk down the draft along processed target scores [N, V]. Raises UsageError for a draft it cannot judge."""
         ...
 
 
@@ -89,7 +95,8 @@ class Follow:
         path: list[int] = []
         node = 0
         while True:
-            _check_choice(values[node])
+            if error := _no_choice(values[node]):
+                return Verdict(path, None, error)
             child = _live_child(nodes, node, choices[node])
             if child is None:
                 return Verdict(path, choices[node])
@@ -101,14 +108,16 @@ def _live_child(nodes: Nodes, node: int, token: int) -> int | None:
     return next((c for c in nodes.topology.children[node] if nodes.live[c] and nodes.tokens[c] == token), None)
 
 
-def _check_choice(value: float) -> None:
+def _no_choice(value: float) -> SkipstoneError | None:
+    """Why a node whose best score is ``value`` has no next token; None where it has one."""
     if value == -math.inf:
-        raise ConstraintError("no token is allowed here: the constraint or logit_bias rules out the whole vocabulary")
+        return ConstraintError("no token is allowed here: the constraint or logit_bias rules out the whole vocabulary")
     if not math.isfinite(value):
-        raise NumericsError(
-            f"the model's logits are not finite (best score {value}): its weights are damaged or overflow in this dtype; "
-            "try --dtype float32"
+        return NumericsError(
+            f"the model's logits are not finite (best score {value}): its weights are damaged or overflow in this "
+            "dtype; try float32"
         )
+    return None
 
 
 class Rejection:
@@ -130,9 +139,10 @@ class Rejection:
         if nodes.topology != Topology.chain(len(nodes.tokens)):
             raise UsageError("the rejection rule judges chains only: use a drafter without siblings")
         for node in range(len(nodes.tokens)):
-            _check_choice(float(scores[node].max()))
-            target = _distribution(scores[node], sampler)
             drafted = node + 1
+            if error := _no_choice(float(scores[node].max())):
+                return Verdict(list(range(1, drafted)), None, error)
+            target = _distribution(scores[node], sampler)
             if drafted == len(nodes.tokens) or not nodes.live[drafted]:
                 return Verdict(list(range(1, drafted)), self._sample(target, sampler, node))
             q = self._draft_distribution(nodes, drafted, target)

@@ -110,7 +110,7 @@ class KVCache:
     def write(self, layer: int, placement: Placement, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put keys [B, heads, N, dim] and values of the placed nodes into their slots; return what attention reads.
 
-        Returns keys and values [B, heads, extent, dim] of the placed rows, views of the cache where the rows are consecutive.
+        Returns keys and values [B, heads, extent, dim] of the placed rows: views where the rows are consecutive.
         """
         nodes = keys.shape[2]
         for b, (row, first) in enumerate(zip(placement.rows, placement.first, strict=True)):
@@ -145,6 +145,11 @@ class KVCache:
         """Empty a row for a text whose prompt has ``prompt_length`` tokens."""
         self.lengths[row] = 0
         self.prompt_lengths[row] = prompt_length
+
+    def wipe(self, row: int) -> None:
+        """Overwrite a row that may hold numbers that are not finite: masked or not, they would spoil later texts."""
+        for buffer in (*self.keys, *self.values):
+            buffer[row] = 0
 
     def fork(self, source: int, target: int, length: int) -> None:
         """Copy the first ``length`` committed slots of ``source`` to ``target``, which then holds just these."""

@@ -15,14 +15,14 @@ from torch import Tensor
 from .accept import AcceptanceRule, Follow, Nodes
 from .cache import KVCache
 from .drafting import Drafter, DraftState, Limits
-from .errors import CapacityError, RequestError
+from .errors import CapacityError, NumericsError, RequestError
 from .network import Network
 from .plan import LayerPlan
 from .request import Request
 from .row import Emission, Outcome, Row
-from .sampling import RowSampler, derived_seed
+from .sampling import RowSampler, derived_seed, widened
 from .stopping import Length
-from .telemetry import Sink, Timing
+from .telemetry import Sink, StepRecord, Timing
 from .tree import Draft, Topology
 
 
@@ -54,6 +54,7 @@ class Engine:
         self.prefill_chunk = prefill_chunk
         self._full = LayerPlan.full(network.num_layers)
         self._active: dict[int, Row] = {}
+        self._emissions: list[Emission] = []  # of this step; of the one before too, where a drafter raised in it
 
     @property
     def free_rows(self) -> list[int]:
@@ -76,22 +77,36 @@ class Engine:
             row = self._new_row(index, replace(request, sampling=sampling), drafter or self.drafter)
             row.source = rows[0] if rows else None
             rows.append(row)
-        for row in rows:
-            row.drafter.admit(row.index, row.request)
-            self._active[row.index] = row
+        try:
+            for row in rows:
+                row.drafter.admit(row.index, row.request)
+                self._active[row.index] = row
+        except BaseException:
+            for row in rows:
+                if row.index in self._active:
+                    self.release(row.index)
+            raise
         return [row.index for row in rows]
 
     def step(self) -> list[Emission]:
-        """One chunk of prefill where due, then draft, verify, commit and emit for every row that is ready."""
+        """One chunk of prefill where due, then draft, verify, commit and emit for every row that is ready.
+
+        What a drafter or sink raises comes through. Nothing is lost: the next step goes on from there, and hands out
+        what this one gave before.
+        """
         self._prefill()
-        return [emission for rows in self._groups() for emission in self._cycle(rows)]
+        for rows in self._groups():
+            self._cycle(rows)
+        given, self._emissions = self._emissions, []
+        return given
 
     def release(self, row: int) -> None:
         """Drop the text in ``row``, finished or not."""
         if row not in self._active:
             raise RequestError(f"row {row} holds no text: admitted rows are {sorted(self._active)}")
-        self._active.pop(row).drafter.release(row)
-        self.cache.reset(row)
+        text = self._active.pop(row)
+        self._emissions = [emission for emission in self._emissions if emission.row != row]
+        text.drafter.release(row)
 
     def score(self, tokens: Sequence[int]) -> Tensor:
         """[len(tokens) - 1] log-probabilities the model gives each token after the first. Touches no row."""
@@ -101,7 +116,7 @@ class Engine:
         parts = []
         for start in range(0, len(tokens) - 1, self.prefill_chunk):
             chunk = tokens[start : min(start + self.prefill_chunk, len(tokens) - 1)]
-            logprobs = self.network.logits(self._run_chain(chunk, 0, cache))[0].float().log_softmax(-1)
+            logprobs = widened(self.network.logits(self._run_chain(chunk, 0, cache))[0]).log_softmax(-1)
             targets = torch.tensor(tokens[start + 1 : start + 1 + len(chunk)], device=logprobs.device)
             parts.append(logprobs.gather(-1, targets[:, None])[:, 0])
         return torch.cat(parts)
@@ -176,7 +191,7 @@ class Engine:
                 groups.setdefault(id(row.drafter), []).append(row)
         return list(groups.values())
 
-    def _cycle(self, rows: list[Row]) -> list[Emission]:
+    def _cycle(self, rows: list[Row]) -> None:
         began = perf_counter()
         draft = rows[0].drafter.propose(self._state(rows))
         drafted = perf_counter()
@@ -187,10 +202,15 @@ class Engine:
         self.cache.commit([row.index for row in rows], [[0, *o.path] if o.tokens else [] for o in outcomes])
         for row, outcome in zip(rows, outcomes, strict=True):
             row.take(outcome)
+            if isinstance(outcome.error, NumericsError):
+                self.cache.wipe(row.index)
         ended = perf_counter()
         share = 1 / len(rows)
         timing = Timing((drafted - began) * share, (verified - drafted) * share, 0.0, (ended - verified) * share)
-        return [self._emit(*each, timing) for each in zip(rows, nodes, outcomes, strict=True)]
+        records = [row.record(n, outcome, timing) for row, n, outcome in zip(rows, nodes, outcomes, strict=True)]
+        self._emissions += map(_emission, outcomes, records)
+        for row, record in zip(rows, records, strict=True):
+            self._report(row, record)
 
     def _state(self, rows: list[Row]) -> DraftState:
         indexes = tuple(row.index for row in rows)
@@ -210,12 +230,14 @@ class Engine:
             run = self.network.run(draft.resume.hidden, placement, self.cache, rest)
         return self.network.logits(run.hidden)
 
-    def _emit(self, row: Row, nodes: Nodes, outcome: Outcome, timing: Timing) -> Emission:
-        record = row.record(nodes, outcome, timing)
+    def _report(self, row: Row, record: StepRecord) -> None:
         row.drafter.observe(record)
         for sink in self.sinks:
             sink.record(record)
-        return Emission(row.index, outcome.tokens, outcome.logprobs, outcome.finish_reason, record, outcome.error)
+
+
+def _emission(outcome: Outcome, record: StepRecord) -> Emission:
+    return Emission(record.row, outcome.tokens, outcome.logprobs, outcome.finish_reason, record, outcome.error)
 
 
 def _nodes(draft: Draft) -> list[Nodes]:

@@ -20,6 +20,7 @@ Each message is one line: what was given, what is wrong, what to do.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -86,3 +87,9 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if close:
         return f'did you mean "{close[0]}"?'
     return f"known: {', '.join(names)}"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, in Python's words or in torch's, which has several for it."""
+    words = r"allocate memory|not enough memory|out of memory|size calculation overflowed"
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and bool(re.search(words, str(error))))

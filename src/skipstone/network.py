@@ -1,4 +1,4 @@
-"""What the engine and the drafters need of a model: run some layers over some nodes, and turn hidden states to logits."""
+"""What the engine and the drafters need of a model: run some layers over some nodes, turn hidden states to logits."""
 
 from __future__ import annotations
 

@@ -55,9 +55,15 @@ def drafter_type(name: str) -> DrafterType:
 
 def make_drafter(spec: str, network: Network) -> Drafter:
     """Build the drafter that ``name`` or ``name:key=value,…`` describes, for one network. Raises UsageError."""
+    kind, options = read_spec(spec)
+    return kind(options, network)
+
+
+def read_spec(spec: str) -> tuple[DrafterType, Any]:
+    """The class and its options, all that can be checked without a network. Raises UsageError."""
     name, _, text = spec.strip().partition(":")
     kind = drafter_type(name)
-    return kind(parse_options(name, kind, text), network)
+    return kind, parse_options(name, kind, text)
 
 
 def parse_options(name: str, kind: DrafterType, text: str) -> Any:

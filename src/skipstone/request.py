@@ -14,8 +14,8 @@ from .stopping import StopRule
 class Request:
     """``prompt`` and, where a text is taken up again, the tokens already ``generated`` (they count as output).
 
-    ``max_new_tokens`` counts the whole output, ``generated`` included. ``stops`` end the text besides ``max_new_tokens`` and the model's context. ``logprobs`` asks for the target's own
-    log-probabilities and that many best alternatives.
+    ``max_new_tokens`` counts the whole output, ``generated`` included; ``stops`` end the text besides it and the
+    model's context. ``logprobs`` asks for the target's own log-probabilities and that many best alternatives.
     """
 
     prompt: Sequence[int]

@@ -12,7 +12,7 @@ from .accept import AcceptanceRule, Nodes
 from .drafting import Drafter
 from .errors import SkipstoneError
 from .request import Request
-from .sampling import RowSampler
+from .sampling import RowSampler, widened
 from .stopping import StopReason, StopRule, first_stop
 from .telemetry import StepRecord, Timing
 
@@ -41,7 +41,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What one step gave one row. With finish_reason "error" the tokens given before are good and ``error`` says why."""
+    """What one step gave one row. With finish_reason "error", ``error`` says why and earlier tokens are good."""
 
     row: int
     tokens: list[int]
@@ -82,11 +82,14 @@ class Row:
             verdict = rule.judge(nodes, self.sampler.scores(logits, paths), self.sampler)
         except SkipstoneError as error:
             return Outcome([], [], finish_reason="error", error=error)
-        tokens = [*(nodes.tokens[node] for node in verdict.path), verdict.next]
+        tokens = [nodes.tokens[node] for node in verdict.path] + ([] if verdict.next is None else [verdict.next])
         stop = first_stop(self.stops, self.output, tokens)
         kept = len(tokens) if stop is None else stop.count
         logprobs = self._logprobs(logits[[0, *verdict.path]][:kept], tokens[:kept])
-        return Outcome(verdict.path[: kept - 1], tokens[:kept], logprobs, stop.reason if stop else None)
+        path = verdict.path[: max(kept - 1, 0)]
+        if stop is None and verdict.error is not None:
+            return Outcome(path, tokens, logprobs, "error", verdict.error)
+        return Outcome(path, tokens[:kept], logprobs, stop.reason if stop else None)
 
     def take(self, outcome: Outcome) -> None:
         """Make an outcome's tokens part of the text."""
@@ -112,7 +115,7 @@ class Row:
     def _logprobs(self, logits: Tensor, tokens: Sequence[int]) -> list[Logprob] | None:
         if self.request.logprobs is None:
             return None
-        logprobs = logits.float().log_softmax(-1)
+        logprobs = widened(logits).log_softmax(-1)
         best = logprobs.topk(self.request.logprobs)
         return [
             Logprob(token, float(row[token]), list(zip(ids, values, strict=True)))

@@ -149,7 +149,7 @@ class RowSampler:
 
         At least float32. Temperature 0 leaves temperature and cuts out: they cannot change the best token.
         """
-        scores = logits if logits.dtype == torch.float64 else logits.float()
+        scores = widened(logits)
         if self.untouched:
             return scores
         scores = self._penalise(scores, paths)
@@ -186,6 +186,11 @@ class RowSampler:
         if params.min_p > 0:
             scores = _keep_from(scores, scores.amax(-1, keepdim=True) + math.log(params.min_p))
         return scores
+
+
+def widened(logits: Tensor) -> Tensor:
+    """``logits`` in float32 at least."""
+    return logits if logits.dtype == torch.float64 else logits.float()
 
 
 def _keep_from(scores: Tensor, edge: Tensor) -> Tensor:

@@ -67,9 +67,9 @@ def _layers(text: str, num_layers: int) -> set[int]:
     layers: set[int] = set()
     for part in filter(None, text.split("+")):
         low, _, high = part.partition("-")
-        if not (low.isdecimal() and (high.isdecimal() or not high)):
+        if not (low.isdecimal() and (high.isdecimal() or not high)) or int(low) > int(high or low):
             raise UsageError(f"skip: {text!r} does not name layers: write them as 3+5+8-11")
+        if int(high or low) >= num_layers:
+            raise PlanError(f"skip: layer {high or low} is not in the model: its layers are 0..{num_layers - 1}")
         layers.update(range(int(low), int(high or low) + 1))
-    if layers and max(layers) >= num_layers:
-        raise PlanError(f"skip: layer {max(layers)} is not in the model: its layers are 0..{num_layers - 1}")
     return layers

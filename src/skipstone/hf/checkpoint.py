@@ -14,15 +14,39 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ModelNotFound or CheckpointError unless ``folder`` holds a config and whole safetensors files."""
+    """Raise ModelNotFound or CheckpointError unless ``folder`` holds sound settings and whole safetensors files."""
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"{folder} has no config.json: give the folder of a Hugging Face model, or a .gguf file")
-    read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
+    _check_numbers(folder, config)
+    if (folder / "generation_config.json").is_file():
+        read_json(folder / "generation_config.json")
     files = weight_files(folder)
     if not files:
         raise _no_weights(folder)
     for file in files:
-        _check_safetensors(file)
+        _check_safetensors(file, config)
+
+
+def _check_numbers(folder: Path, config: dict[str, Any]) -> None:
+    """Sizes no model has would make transformers build it for minutes, or fail with the arithmetic of its insides."""
+    for name, most in _SIZES.items():
+        value = config.get(name)
+        if isinstance(value, int) and not 1 <= value <= most:
+            file = folder / "config.json"
+            raise CheckpointError(f"{file} says {name}={value}, which no model has: fetch the model again")
+
+
+_SIZES = {
+    "num_hidden_layers": 2**12,
+    "num_attention_heads": 2**12,
+    "num_key_value_heads": 2**12,
+    "head_dim": 2**14,
+    "hidden_size": 2**20,
+    "intermediate_size": 2**20,
+    "vocab_size": 2**24,
+    "max_position_embeddings": 2**40,
+}
 
 
 def _no_weights(folder: Path) -> CheckpointError:
@@ -57,11 +81,20 @@ def read_json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _check_safetensors(file: Path) -> None:
+def _check_safetensors(file: Path, config: dict[str, Any]) -> None:
     if not file.is_file():
         raise CheckpointError(f"{file} is missing, but the index names it: the download is incomplete, fetch it again")
     try:
-        with safe_open(file, framework="pt"):
-            pass
+        with safe_open(file, framework="pt") as weights:
+            names: list[str] = weights.keys()
+            embeddings = [name for name in names if name.endswith("embed_tokens.weight")]
+            shapes = [weights.get_slice(name).get_shape() for name in embeddings]
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{file} is truncated or damaged ({error}): fetch the model again") from error
+    want = [config.get("vocab_size"), config.get("hidden_size")]
+    for shape in shapes:
+        if None not in want and shape != want:
+            raise CheckpointError(
+                f"{file} has embeddings of shape {shape}, but config.json says vocab_size={want[0]} and "
+                f"hidden_size={want[1]}: the weights do not belong to this config.json"
+            )

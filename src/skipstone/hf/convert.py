@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import CheckpointError
+from .quiet import quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,6 +23,11 @@ def gguf_to_folder(gguf: Path, out: Path, dtype: torch.dtype = torch.float16) ->
 
     Raises CheckpointError for a file that is damaged, of an unknown kind, or whose weights do not fit `dtype`.
     """
+    with quiet():
+        convert(gguf, out, dtype)
+
+
+def convert(gguf: Path, out: Path, dtype: torch.dtype) -> None:
     try:
         pre = pre_tokenizer_name(gguf)
         model, tokenizer = read(gguf)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..errors import CheckpointError, UsageError, did_you_mean
+from ..errors import CheckpointError, UsageError, did_you_mean, out_of_memory
 from .checkpoint import check_folder, read_json
 from .network import HFNetwork
+from .quiet import quiet
+from .reason import reason
 from .selfcheck import check_parity
 from .tokenizer import HFTokenizer
 from .wiring import wiring_of
@@ -50,7 +50,7 @@ def load_causal_lm(folder: Path, dtype: torch.dtype | str, device: torch.device)
     import transformers
 
     loader: Any = transformers.AutoModelForCausalLM
-    with _quiet(transformers):
+    with quiet():
         try:
             model, info = loader.from_pretrained(
                 folder,
@@ -59,36 +59,32 @@ def load_causal_lm(folder: Path, dtype: torch.dtype | str, device: torch.device)
                 local_files_only=True,
                 trust_remote_code=False,
                 attn_implementation="sdpa",
+                ignore_mismatched_sizes=True,  # told below, with names
                 output_loading_info=True,
             )
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:  # whatever a damaged file or an odd config makes transformers raise
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise CheckpointError(f"{folder} cannot be loaded: {reason}") from error
-    missing = sorted(info.get("missing_keys") or [])
-    if missing:
-        raise CheckpointError(
-            f"{folder} lacks {len(missing)} weights ({missing[0]}, …): the checkpoint does not belong to its config"
-        )
+            if out_of_memory(error):
+                raise
+            raise CheckpointError(f"{folder} cannot be loaded: {reason(error)}") from error
+    _check_keys(folder, info, model.config.num_hidden_layers)
     return model.to(device).eval().requires_grad_(False)
 
 
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without transformers' own progress bar and loading report: what matters of it becomes an error."""
-    log: Any = transformers.utils.logging
-    before, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.set_verbosity(before)
-        if bars:
-            log.enable_progress_bar()
+def _check_keys(folder: Path, info: dict[str, Any], num_layers: int) -> None:
+    """Raise CheckpointError unless files and config mean the same weights."""
+    problem = ""
+    if missing := sorted(info.get("missing_keys") or []):
+        problem = f"lacks {len(missing)} weights ({missing[0]}, …)"
+    if mismatched := sorted(info.get("mismatched_keys") or []):
+        name, have, want = mismatched[0]
+        problem = f"has {len(mismatched)} weights of another shape ({name} is {list(have)}, not {list(want)})"
+    layers = [
+        int(number) for key in info.get("unexpected_keys") or [] for number in re.findall(r"layers\.(\d+)\.", key)
+    ]
+    if layers and max(layers) >= num_layers:
+        problem = f"has weights of layer {max(layers)}, but num_hidden_layers is {num_layers}"
+    if problem:
+        raise CheckpointError(f"{folder} {problem}: the weights do not belong to this config.json")
 
 
 def _generation(model: Any) -> dict[str, Any]:
@@ -103,8 +99,7 @@ def pick_device(device: str) -> torch.device:
         target = torch.device(device)
         torch.empty(1, device=target)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).split("\n")[0]
-        raise UsageError(f'device "{device}" cannot be used ({reason}): try cpu, cuda or auto') from error
+        raise UsageError(f'device "{device}" cannot be used ({reason(error)}): try cpu, cuda or auto') from error
     return target
 
 

@@ -24,11 +24,13 @@ class Rotary:
         self.module = module
         parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
         self.kind: str = parameters.get("rope_type", parameters.get("type", "default")) or "default"
-        self.original: int = (
-            parameters.get("original_max_position_embeddings")
-            or getattr(config, "original_max_position_embeddings", None)
-            or config.max_position_embeddings
-        )
+        self.original: int = config.max_position_embeddings
+        if self.kind == "longrope":  # the dynamic modules read max_position_embeddings alone
+            self.original = (
+                parameters.get("original_max_position_embeddings")
+                or getattr(config, "original_max_position_embeddings", None)
+                or config.max_position_embeddings
+            )
 
     def __call__(self, x: Tensor, placement: Placement) -> Angles:
         """Angles for the placed nodes in the dtype and on the device of ``x``."""

@@ -63,7 +63,7 @@ def check_parity(network: HFNetwork) -> float:
     limit = _TOLERANCE.get(network.dtype, 1e-1)
     if not gap <= limit:
         raise ParityError(
-            f"our forward pass differs from the model's own by {gap:.1e} (limit {limit:.0e}): this {network.config.model_type} "
-            "checkpoint cannot be decoded faithfully, or its weights are not finite; please report it"
+            f"our forward pass differs from the model's own by {gap:.1e} (limit {limit:.0e}): this checkpoint of type "
+            f"{network.config.model_type} cannot be decoded faithfully, or its weights are not finite; please report it"
         )
     return gap

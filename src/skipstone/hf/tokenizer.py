@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CheckpointError, RequestError
+from .quiet import quiet
+from .reason import reason
 
 Message = Mapping[str, Any]  # {"role": …, "content": …}
+
+
+_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
 class HFTokenizer:
@@ -24,10 +29,14 @@ class HFTokenizer:
 
         loader: Any = transformers.AutoTokenizer
         try:
-            return cls(loader.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+            with quiet():
+                return cls(loader.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
         except Exception as error:  # tokenizers raises bare Exception for a damaged file
-            reason = str(error).strip().split("\n")[0]
-            raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {reason}") from error
+            if not any((folder / name).is_file() for name in _FILES):
+                raise CheckpointError(
+                    f"{folder} has no tokenizer.json: fetch the model's tokenizer files too"
+                ) from error
+            raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {reason(error)}") from error
 
     @property
     def bos_id(self) -> int | None:
@@ -37,24 +46,37 @@ class HFTokenizer:
     def eos_id(self) -> int | None:
         return self.tokenizer.eos_token_id  # type: ignore[no-any-return]
 
+    @property
+    def has_chat(self) -> bool:
+        """Whether the model has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
     def encode(self, text: str) -> list[int]:
-        """Token ids of raw text, with the special tokens the tokenizer itself adds (BOS once, if any)."""
-        return list(self.tokenizer(text, return_attention_mask=False, verbose=False)["input_ids"])
+        """Token ids of raw text, with the special tokens the tokenizer itself adds.
+
+        BOS comes once, also before a text that begins with it, as a rendered chat template does.
+        """
+        bos = self.tokenizer.bos_token
+        return self._ids(text, special=not (bos and text.startswith(bos)))
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a conversation in the model's chat template, ready for the assistant's turn.
 
         Raises RequestError where the model has no template or the template refuses the messages.
         """
-        if not getattr(self.tokenizer, "chat_template", None):
+        if not self.has_chat:
             raise RequestError("this model has no chat template: give a plain prompt instead of messages")
         try:
             text = self.tokenizer.apply_chat_template(
                 [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
             )
         except Exception as error:  # templates are programs and raise what they like
-            raise RequestError(f"the model's chat template refuses these messages: {error}") from error
-        return list(self.tokenizer(text, add_special_tokens=False, return_attention_mask=False)["input_ids"])
+            raise RequestError(f"the model's chat template refuses these messages: {reason(error)}") from error
+        return self._ids(text, special=False)
+
+    def _ids(self, text: str, special: bool) -> list[int]:
+        given = self.tokenizer(text, add_special_tokens=special, return_attention_mask=False, verbose=False)
+        return list(given["input_ids"])
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens; a character whose bytes are incomplete comes out as U+FFFD."""

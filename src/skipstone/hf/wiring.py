@@ -29,7 +29,7 @@ def serial(layer: Any, x: Tensor, plan: LayerPlan, index: int, attend: Attend) -
 
 @dataclass(frozen=True)
 class Wiring:
-    """How to run one model type. ``windows(config)`` gives the sliding window of each layer, None where there is none."""
+    """How to run one model type. ``windows(config)``: the sliding window of each layer, None where it sees all."""
 
     block: Block
     windows: Callable[[Any], list[int | None]]

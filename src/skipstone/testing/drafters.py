@@ -17,6 +17,7 @@ from ..request import Request
 from ..sampling import SamplingParams
 from ..telemetry import StepRecord
 from ..tree import NO_PARENT, Draft, Topology
+from .claim import claim
 from .tiny import tiny_network
 
 
@@ -66,7 +67,7 @@ def check_drafter(make: Callable[[Network], Drafter], network: Network | None = 
         for rows in (1, 3):
             drafter = _Watched(make(network))
             for visit, text, want in zip(visits, _decode(network, drafter, visits, rows), plain, strict=True):
-                _check_text(visit, text, want, drafter.name)
+                drafter.claim_text(visit, text, want)
 
 
 def _visits(network: Network) -> list[_Visit]:
@@ -94,7 +95,7 @@ def _decode(network: Network, drafter: Drafter, visits: Sequence[_Visit], rows: 
             served[row] = len(texts)
             texts.append([])
         for emission in engine.step():
-            assert emission.error is None, f"decoding ended with an error: {emission.error}"
+            claim(emission.error is None, f"decoding ended with an error: {emission.error}")
             text = texts[served[emission.row]]
             text += emission.tokens
             if emission.finish_reason or len(text) >= visits[served[emission.row]].leave_at:
@@ -103,20 +104,11 @@ def _decode(network: Network, drafter: Drafter, visits: Sequence[_Visit], rows: 
     return texts
 
 
-def _check_text(visit: _Visit, text: list[int], want: list[int], name: str) -> None:
-    expected = want[: max(len(text), visit.leave_at)]
-    assert text == expected, (
-        f"{name} changes the text: after prompt {list(visit.request.prompt)} with {visit.request.sampling} "
-        f"plain decoding says {expected}, with this drafter it is {text}"
-    )
-
-
 class _Watched:
     """Passes everything on to a drafter and checks what it answers."""
 
     def __init__(self, drafter: Drafter) -> None:
         self.drafter = drafter
-        self.name = type(drafter).__name__
 
     def admit(self, row: int, request: Request) -> None:
         self.drafter.admit(row, request)
@@ -132,49 +124,64 @@ class _Watched:
         lengths, history = list(cache.lengths), [list(tokens) for tokens in state.history]
         committed = [_committed(cache, row, length) for row, length in enumerate(lengths)]
         draft = self.drafter.propose(state)
-        assert cache.lengths == lengths, f"{self.name} commits or truncates: lengths {lengths} became {cache.lengths}"
-        assert [list(tokens) for tokens in state.history] == history, f"{self.name} changes the history it is shown"
+        self._claim(cache.lengths == lengths, f"commits or truncates: lengths {lengths} became {cache.lengths}")
+        self._claim([list(tokens) for tokens in state.history] == history, "changes the history it is shown")
         for row, (length, before) in enumerate(zip(lengths, committed, strict=True)):
-            after = _committed(cache, row, length)
-            assert torch.equal(before, after), f"{self.name} writes into committed slots of row {row}"
-        _check_draft(draft, state, self.name)
+            self._claim(
+                torch.equal(before, _committed(cache, row, length)), f"writes into committed slots of row {row}"
+            )
+        self._claim_shapes(draft, state)
+        self._claim_extras(draft, state)
+        for b in range(len(state.rows)):
+            self._claim_row(b, draft, state)
         return draft
+
+    def claim_text(self, visit: _Visit, text: list[int], plain: list[int]) -> None:
+        """A text that left early is at least as long as it had to be, and so far that of plain decoding."""
+        expected = plain[: max(len(text), visit.leave_at)]
+        request = visit.request
+        self._claim(
+            text == expected,
+            f"changes the text: after prompt {list(request.prompt)} with {request.sampling} plain decoding says "
+            f"{expected}, with this drafter it is {text}",
+        )
+
+    def _claim_shapes(self, draft: Draft, state: DraftState) -> None:
+        B, N, allowed = len(state.rows), len(draft.topology), state.limits.nodes
+        self._claim(draft.tokens.shape[0] == B, f"drafts for {draft.tokens.shape[0]} rows, but there are {B}")
+        self._claim(draft.tokens.dtype == torch.int64, f"gives tokens as {draft.tokens.dtype}, not torch.int64")
+        self._claim(allowed >= N, f"drafts {N} nodes, but limits.nodes is {allowed}")
+        parents = draft.topology.parents
+        self._claim(parents.count(NO_PARENT) == 1, f"drafts a tree of more than one root: {parents}")
+
+    def _claim_row(self, b: int, draft: Draft, state: DraftState) -> None:
+        topology, tokens, live = draft.topology, draft.tokens[b].tolist(), draft.live[b].tolist()
+        outside = [token for token in tokens if not 0 <= token < state.network.vocab_size]
+        self._claim(not outside, f"gives tokens that are not in the vocabulary: {outside} (fillers must be, too)")
+        self._claim(tokens[0] == state.pending[b], "must give the pending token as node 0 of each row")
+        self._claim(live[0], "must mark node 0 of each row as live")
+        deepest = max(depth for depth, alive in zip(topology.depth, live, strict=True) if alive)
+        useful = max(state.limits.depths[b], 0)
+        self._claim(deepest <= useful, f"marks depth {deepest} as live where the row has use for {useful} tokens only")
+        for children in topology.children:
+            siblings = [tokens[child] for child in children if live[child]]
+            self._claim(len(siblings) == len(set(siblings)), f"gives one node the same child twice: {siblings}")
+
+    def _claim_extras(self, draft: Draft, state: DraftState) -> None:
+        B, N = draft.tokens.shape
+        if draft.resume is not None:
+            shape, layer = tuple(draft.resume.hidden.shape[:2]), draft.resume.layer
+            L = state.network.num_layers
+            self._claim(shape == (B, N), f"gives {shape} hidden states to resume from, but drafts {(B, N)} nodes")
+            self._claim(0 < layer <= L, f"resumes at layer {layer}: use 1 to {L}")
+        if draft.probs is not None:
+            shape, want = tuple(draft.probs.shape), (B, N - 1, state.network.vocab_size)
+            self._claim(draft.topology == Topology.chain(N), "gives probabilities for a tree: they are for chains only")
+            self._claim(shape == want, f"gives probabilities of shape {shape}, not {want}")
+
+    def _claim(self, true: bool, sentence: str) -> None:
+        claim(true, f"{type(self.drafter).__name__} {sentence}")
 
 
 def _committed(cache: KVCache, row: int, length: int) -> Tensor:
     return torch.cat([buffer[row, :, :length].flatten() for buffer in (*cache.keys, *cache.values)])
-
-
-def _check_draft(draft: Draft, state: DraftState, name: str) -> None:
-    topology, tokens, live = draft.topology, draft.tokens.tolist(), draft.live.tolist()
-    B, N = len(state.rows), len(topology)
-    assert tuple(draft.tokens.shape) == (B, N), f"{name} drafts for {len(tokens)} rows, but there are {B}"
-    assert draft.tokens.dtype == torch.int64, f"{name} gives tokens as {draft.tokens.dtype}, not torch.int64"
-    assert N <= state.limits.nodes, f"{name} drafts {N} nodes, but limits.nodes is {state.limits.nodes}"
-    assert topology.parents.count(NO_PARENT) == 1, f"{name} drafts a tree of more than one root: {topology.parents}"
-    vocabulary = range(state.network.vocab_size)
-    outside = [t for row in tokens for t in row if t not in vocabulary]
-    assert not outside, f"{name} gives token {outside[:1]}, which no vocabulary of {len(vocabulary)} has (fillers too)"
-    for b, pending in enumerate(state.pending):
-        assert tokens[b][0] == pending and live[b][0], f"{name}: node 0 of a row must be its pending token, and live"
-        deepest = max(depth for depth, alive in zip(topology.depth, live[b], strict=True) if alive)
-        allowed = max(state.limits.depths[b], 0)
-        assert deepest <= allowed, f"{name}: live node at depth {deepest} where the row has use for {allowed} only"
-        for children in topology.children:
-            siblings = [tokens[b][child] for child in children if live[b][child]]
-            assert len(siblings) == len(set(siblings)), f"{name} gives one node the same child twice: {siblings}"
-    _check_extras(draft, state, name)
-
-
-def _check_extras(draft: Draft, state: DraftState, name: str) -> None:
-    B, N = draft.tokens.shape
-    if draft.resume is not None:
-        shape, layer, L = tuple(draft.resume.hidden.shape[:2]), draft.resume.layer, state.network.num_layers
-        assert shape == (B, N), f"{name} resumes {shape} hidden states, but drafts {(B, N)} nodes"
-        assert 0 < layer <= L, f"{name} resumes at layer {layer}, but the network has layers 0..{L - 1}"
-    if draft.probs is not None:
-        assert draft.topology == Topology.chain(N), f"{name} gives probabilities for a tree: they are for chains only"
-        want = (B, N - 1, state.network.vocab_size)
-        assert tuple(draft.probs.shape) == want, (
-            f"{name} gives probabilities of shape {tuple(draft.probs.shape)}, not {want}"
-        )

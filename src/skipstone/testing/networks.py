@@ -11,6 +11,7 @@ from ..cache import KVCache
 from ..network import Network, Run
 from ..plan import LayerPlan
 from ..tree import NO_PARENT, Topology
+from .claim import claim
 
 # relative to the largest number compared; half precisions differ by kernel shape alone
 _TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 3e-2, torch.bfloat16: 1e-1}
@@ -110,7 +111,7 @@ def _skipped_layers_do_nothing(network: Network) -> None:
     embedded = _verify(network, cache, _TREE, tokens, plan=LayerPlan.until(0)).hidden
     _same(nothing, embedded, "a plan that skips every sublayer changes the embeddings")
     unchanged = all(map(torch.equal, before, (*cache.keys, *cache.values)))
-    assert unchanged, "a plan that skips every attention writes keys or values"
+    claim(unchanged, "a plan that skips every attention writes keys or values")
 
 
 def _logits_of_some_tokens(network: Network) -> None:
@@ -118,7 +119,7 @@ def _logits_of_some_tokens(network: Network) -> None:
     subset = torch.tensor([network.vocab_size - 1, 0, 1], device=network.device)
     every = network.logits(hidden)
     shape = (*hidden.shape[:2], network.vocab_size)
-    assert tuple(every.shape) == shape, f"logits have shape {tuple(every.shape)}, not {shape}"
+    claim(tuple(every.shape) == shape, f"logits have shape {tuple(every.shape)}, not {shape}")
     _same(network.logits(hidden, subset), every[..., subset], "logits of a part of the vocabulary differ")
 
 
@@ -186,4 +187,4 @@ def _same(ours: Tensor, theirs: Tensor, sentence: str) -> None:
     limit = _TOLERANCE.get(ours.dtype, 1e-1)
     scale = theirs.abs().max().clamp_min(1.0)
     gap = float((ours - theirs).abs().max() / scale)
-    assert gap <= limit, f"{sentence} (by {gap:.1e} of the largest number, at most {limit:.0e} is rounding)"
+    claim(gap <= limit, f"{sentence} (by {gap:.1e} of the largest number, at most {limit:.0e} is rounding)")

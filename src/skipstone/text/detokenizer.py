@@ -23,12 +23,17 @@ class Detokenizer:
         self._read = 0  # … and text up to here is out
 
     def push(self, tokens: Sequence[int]) -> str:
-        """Take in tokens; returns the text that is complete now, possibly none."""
-        self._tokens.extend(tokens)
+        """Take in tokens; returns the text that is complete now, possibly none.
+
+        One by one, so that the text does not depend on how tokens come in blocks: where bytes are no character, some
+        tokenizers decode them otherwise once more bytes follow.
+        """
+        return "".join(map(self._push, tokens))
+
+    def _push(self, token: int) -> str:
+        self._tokens.append(token)
         whole = self._decode(self._tokens[self._anchor :])
-        if whole.endswith(_UNFINISHED):
-            return ""
-        return self._emit(whole)
+        return "" if whole.endswith(_UNFINISHED) else self._emit(whole)
 
     def flush(self) -> str:
         """The rest, unfinished bytes included."""

@@ -25,7 +25,7 @@ class Generation:
 
     @property
     def finish_reason(self) -> str:
-        """OpenAI's terms: "stop" for an end the text reached itself, "length" for budget or context, or "interrupted"."""
+        """OpenAI's terms: "stop" where the text ended itself, "length" at budget or context; else "interrupted"."""
         if self.stop_reason is None:
             return "interrupted"
         return "length" if self.stop_reason in ("length", "context") else "stop"

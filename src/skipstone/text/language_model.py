@@ -11,18 +11,19 @@ from ..engine import Engine
 from ..errors import RequestError
 from ..hf.load import LoadedModel
 from ..hf.network import HFNetwork
-from ..hf.tokenizer import HFTokenizer, Message
+from ..hf.tokenizer import HFTokenizer
 from ..plugins import make_drafter
 from ..request import Request
 from ..row import Emission
 from ..sampling import derived_seed
 from ..stopping import StopRule, StopTokens
 from .generation import Generation, Piece
+from .prompt import Prompt, token_ids, valid_messages, valid_text
 from .settings import GenerationSettings
 from .stop_strings import StopStrings
 from .writer import Writer
 
-Prompt = str | Sequence[Message] | Sequence[int]
+__all__ = ["LanguageModel", "Prompt"]
 
 # scratch slots beside prompt and output: more than any draft of a sensible size needs
 _SCRATCH = 64
@@ -53,7 +54,7 @@ class LanguageModel:
     def generate_batch(
         self, prompts: Sequence[Prompt], *, drafter: str | Drafter | None = None, rows: int = 8, **settings: Any
     ) -> list[Generation]:
-        """Generate for several prompts, up to ``rows`` texts at a time; ``num_return_sequences`` texts each, in order."""
+        """Generate ``num_return_sequences`` texts for each of several prompts, in order, ``rows`` texts at a time."""
         pieces = self.stream_batch(prompts, drafter=drafter, rows=rows, **settings)
         done = {piece.index: piece.generation for piece in pieces if piece.generation is not None}
         return [done[index] for index in sorted(done)]
@@ -88,11 +89,11 @@ class LanguageModel:
     def encode(self, prompt: Prompt) -> list[int]:
         """Token ids of a prompt. Raises RequestError where there are none."""
         if isinstance(prompt, str):
-            tokens = self.tokenizer.encode(prompt)
-        elif all(isinstance(item, int) for item in prompt):
-            tokens = [item for item in prompt if isinstance(item, int)]
+            tokens = self.tokenizer.encode(valid_text(prompt))
+        elif (given := token_ids(prompt)) is not None:
+            tokens = given
         else:
-            tokens = self.tokenizer.encode_chat([item for item in prompt if not isinstance(item, int)])
+            tokens = self.tokenizer.encode_chat(valid_messages(prompt))
         if not tokens:
             raise RequestError("the prompt is empty: give it at least one character")
         return tokens
@@ -121,7 +122,10 @@ class LanguageModel:
     def _run(
         self, requests: Sequence[Request], drafter: Drafter, rows: int, settings: GenerationSettings
     ) -> Iterator[Piece]:
-        """Admit as rows come free, stream what they say, release them; whatever ends this leaves the drafter clean."""
+        """Admit as rows come free, stream what they say, release them; whatever ends this leaves the drafter clean.
+
+        A keyboard interrupt comes through after the last pieces of the texts it cuts short.
+        """
         samples = settings.num_return_sequences
         rows = max(min(rows, len(requests) * samples), samples)
         engine = Engine(self.network, drafter, rows=rows, capacity=self._capacity(requests))
@@ -138,6 +142,9 @@ class LanguageModel:
                     if emission.finish_reason is not None:
                         engine.release(emission.row)
                     yield from _written(writers, emission)
+        except KeyboardInterrupt:
+            yield from [writer.finish() for writer in writers.values()]
+            raise
         finally:
             for row in writers:
                 engine.release(row)
@@ -152,8 +159,10 @@ class LanguageModel:
 
 
 def _written(writers: dict[int, Writer], emission: Emission) -> Iterator[Piece]:
-    """The emission's piece; a finished text's writer is dropped before anything can go wrong."""
+    """The emission's piece, then its error; a finished text's writer is dropped before anything can go wrong."""
     writer = writers[emission.row]
     if emission.finish_reason is not None:
         del writers[emission.row]
     yield writer.write(emission)
+    if emission.error is not None:
+        raise emission.error

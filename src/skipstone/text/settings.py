@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import RequestError, UsageError, did_you_mean
 from ..sampling import Constraint, SamplingParams
 
 
@@ -37,11 +38,26 @@ class GenerationSettings:
     constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
+        """Raises UsageError, RequestError for numbers no model could be asked for."""
         for name, kinds in _NUMBERS.items():
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-                want = "a whole number" if kinds is int else "a number"
-                raise UsageError(f"{name}={value!r} is not {want}")
+            if isinstance(value, bool) or not isinstance(value, kinds):
+                raise UsageError(f"{name}={value!r} is not {'a whole number' if kinds in _WHOLE else 'a number'}")
+        for name, (low, high, want) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise RequestError(f"{name}={value} is out of range: use {want}")
+        given = {name: getattr(self, name) for name in _SAMPLING}
+        SamplingParams(**{name: value for name, value in given.items() if value is not None})
+        self._check_ends()
+
+    def _check_ends(self) -> None:
+        if not all(isinstance(string, str) and string for string in self.stops()):
+            raise UsageError(f"stop_strings={self.stop_strings!r}: each must be text and not empty")
+        eos = [self.eos_token_id] if isinstance(self.eos_token_id, int) else self.eos_token_id or ()
+        for token in (*eos, *self.stop_token_ids):
+            if isinstance(token, bool) or not isinstance(token, int):
+                raise UsageError(f"{token!r} is not a token id: eos_token_id and stop_token_ids take whole numbers")
 
     @classmethod
     def of(cls, **given: Any) -> GenerationSettings:
@@ -55,7 +71,7 @@ class GenerationSettings:
     def sampling(self, defaults: Mapping[str, Any]) -> SamplingParams:
         """Sampling numbers; ``defaults`` is the model's generation_config. Raises UsageError, RequestError."""
         self._check_sampling(defaults)
-        penalty = self.repetition_penalty if self.repetition_penalty is not None else defaults.get("repetition_penalty")
+        penalty = self._or_default("repetition_penalty", defaults)
         values: dict[str, Any] = {
             "repetition_penalty": penalty or 1.0,
             "presence_penalty": self.presence_penalty,
@@ -65,10 +81,16 @@ class GenerationSettings:
         }
         if self._samples(defaults):
             names = ("temperature", "top_k", "top_p", "min_p")
-            given = {name: getattr(self, name) for name in names}
-            values |= {n: v if v is not None else defaults.get(n) for n, v in given.items()}
+            values |= {name: self._or_default(name, defaults) for name in names}
             values["temperature"] = 1.0 if values["temperature"] is None else values["temperature"]
         return SamplingParams(**{name: value for name, value in values.items() if value is not None})
+
+    def _or_default(self, name: str, defaults: Mapping[str, Any]) -> Any:
+        given = getattr(self, name)
+        value = given if given is not None else defaults.get(name)
+        if isinstance(value, bool) or not isinstance(value, _NUMBERS[name]):
+            raise UsageError(f"the model's generation_config asks for {name}={value!r}, not a number: give {name}=…")
+        return value
 
     def _samples(self, defaults: Mapping[str, Any]) -> bool:
         if self.do_sample is not None:
@@ -90,29 +112,39 @@ class GenerationSettings:
 
     def eos_ids(self, defaults: Mapping[str, Any], tokenizer_eos: int | None) -> frozenset[int]:
         """End-of-text ids: given ones, else the generation_config's, else the tokenizer's."""
-        chosen = self.eos_token_id if self.eos_token_id is not None else defaults.get("eos_token_id")
-        if chosen is None:
-            chosen = [] if tokenizer_eos is None else [tokenizer_eos]
-        return frozenset([chosen] if isinstance(chosen, int) else chosen)
+        for chosen in (self.eos_token_id, defaults.get("eos_token_id"), tokenizer_eos):
+            if chosen is not None:
+                return frozenset([chosen] if isinstance(chosen, int) else chosen)
+        return frozenset()
 
     def stops(self) -> tuple[str, ...]:
-        """Stop strings. Raises UsageError for an empty one."""
-        strings = (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
-        if not all(strings):
-            raise UsageError("a stop string is empty and would end every text at once: leave it out")
-        return strings
+        """Stop strings."""
+        return (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
 
 
+_Optional = type(None)
+_WHOLE: tuple[Any, ...] = (int, (int, _Optional))
 _NUMBERS: Mapping[str, Any] = {
     "max_new_tokens": int,
-    "temperature": (int, float),
-    "top_k": int,
-    "top_p": (int, float),
-    "min_p": (int, float),
-    "repetition_penalty": (int, float),
+    "temperature": (int, float, _Optional),
+    "top_k": (int, _Optional),
+    "top_p": (int, float, _Optional),
+    "min_p": (int, float, _Optional),
+    "repetition_penalty": (int, float, _Optional),
     "presence_penalty": (int, float),
     "frequency_penalty": (int, float),
-    "seed": int,
+    "seed": (int, _Optional),
     "num_return_sequences": int,
-    "logprobs": int,
+    "logprobs": (int, _Optional),
+}
+_SAMPLING = (
+    *("temperature", "top_k", "top_p", "min_p"),
+    *("repetition_penalty", "presence_penalty", "frequency_penalty"),
+)
+# seeds as torch takes them
+_RANGES: Mapping[str, tuple[float, float, str]] = {
+    "max_new_tokens": (1, math.inf, "1 or more"),
+    "seed": (-(2**63), 2**64 - 1, "-2^63 to 2^64 - 1"),
+    "num_return_sequences": (1, math.inf, "1 or more"),
+    "logprobs": (0, math.inf, "0 or more"),
 }

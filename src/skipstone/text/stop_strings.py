@@ -17,12 +17,13 @@ class StopStrings:
     decode: Decode
 
     def clip(self, output: Sequence[int], new: Sequence[int]) -> Stop | None:
-        """Decodes only as much of ``output`` as could hold the beginning of a stop string."""
+        """Decodes only as much of ``output`` as could hold the beginning of a stop string.
+
+        Token by token, as plain decoding would: bytes that are no character may decode otherwise once more follow.
+        """
         tail = list(output[-self._reach :])
-        if not self._ends(tail + list(new)):
-            return None
-        count = next(i for i in range(1, len(new) + 1) if self._ends([*tail, *new[:i]]))
-        return Stop(count, "stop_string")
+        counts = range(1, len(new) + 1)
+        return next((Stop(n, "stop_string") for n in counts if self._ends([*tail, *new[:n]])), None)
 
     @property
     def _reach(self) -> int:

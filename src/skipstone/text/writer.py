@@ -33,9 +33,7 @@ class Writer:
         self._written = 0
 
     def write(self, emission: Emission) -> Piece:
-        """Take in one step's tokens. Raises the emission's error."""
-        if emission.error is not None:
-            raise emission.error
+        """Take in one step's tokens. A text that ends with an error has no generation."""
         self.summary.record(emission.record)
         self.tokens.extend(emission.tokens)
         if emission.logprobs is not None:
@@ -43,7 +41,7 @@ class Writer:
         self._text += self._detokenizer.push(emission.tokens)
         self._last = perf_counter()
         self.stop_reason = emission.finish_reason
-        if self.stop_reason is not None:
+        if emission.error is None and self.stop_reason is not None:
             return self.finish(emission.tokens)
         return Piece(self._advance(safe_length(self._text, self.stop_strings)), emission.tokens, self.index)
 

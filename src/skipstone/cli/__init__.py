@@ -1,0 +1,1 @@
+"""The command line: parse, call, print. What it calls lives elsewhere."""

@@ -1,0 +1,75 @@
+"""skipstone check"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from ..bench.check import CheckReport, Reference
+
+
+def check(
+    model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
+    drafter: o.Drafter = "ngram",
+    prompts: Annotated[
+        str | None, typer.Option(metavar="FILE", help="One a line, as text or JSON; -: standard input.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", help="Take the first N prompts only.")] = None,
+    max_new_tokens: o.MaxNewTokens = 128,
+    chat: Annotated[bool, typer.Option("--chat/--raw", help="Whether a text is a user's message.")] = False,
+    against: Annotated[
+        str,
+        typer.Option(metavar="plain|transformers", help="Our plain decoding, or transformers' own generate."),
+    ] = "plain",
+    dtype: o.Dtype = "auto",
+    device: o.Device = "auto",
+    cache: o.Cache = None,
+    temperature: o.Temperature = None,
+    seed: o.Seed = None,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Compare drafted decoding with plain decoding, token by token; exit code 1 unless they are equal."""
+    import skipstone
+
+    from ..bench.check import CheckSpec, run_check
+    from ..bench.demo import demo_prompts
+    from ..errors import UsageError
+    from ..text.prompt import as_chat
+    from ..text.prompts_file import read_prompts
+    from ..text.settings import GenerationSettings
+
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} leaves no prompt: use 1 or more")
+    settings = GenerationSettings(max_new_tokens=max_new_tokens, temperature=temperature or 0.0, seed=seed)
+    spec = CheckSpec(drafter, cast("Reference", against), settings)
+    given = read_prompts(prompts) if prompts is not None else [prompt.text for prompt in demo_prompts()]
+    chosen = [as_chat(prompt) if chat else prompt for prompt in given[:limit]]
+    loaded = skipstone.load(model, drafter=drafter, dtype=dtype, device=device, cache=cache)
+    report = run_check(loaded, chosen, spec, _progress)
+    print(json.dumps(report.to_json()) if as_json else _text(report))
+    if not report.equal:
+        raise typer.Exit(1)
+
+
+def _progress(report: CheckReport) -> None:
+    found = f"{len(report.differences)} differences, {len(report.near_ties)} near-ties"
+    print(f"{report.sequences} texts, {report.tokens} tokens: {found}", file=sys.stderr, flush=True)
+
+
+def _text(report: CheckReport) -> str:
+    """The verdict, and a line for every place where the two part."""
+    places = [
+        f"text {d.sequence + 1}, token {d.position + 1}: {d.expected_text!r} became {d.got_text!r}, "
+        f"scores {d.gap:.1e} apart, error {d.error:.1e}: {'a near-tie' if d.near_tie else 'a difference'}"
+        for d in [*report.differences, *report.near_ties]
+    ]
+    verdict = "equal" if report.equal else "NOT equal"
+    about = f"{report.model} ({report.dtype}), {report.drafter} against {report.against}"
+    return "\n".join([*places, f"{verdict}: {about}, {report.tokens} tokens in {report.sequences} texts"])

@@ -1,0 +1,92 @@
+"""skipstone demo"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..bench.demo import Arm
+    from ..text.language_model import LanguageModel
+
+_QUESTION = "Why does the sea taste of salt? Answer in two sentences."
+
+
+def demo(
+    model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
+    cache: o.Cache = None,
+    debug: o.Debug = False,
+) -> None:
+    """Stream an answer, then decode a few prompts in every way and compare speed and text."""
+    import skipstone
+
+    from ..bench.demo import demo_drafters, demo_prompts, run_demo
+
+    loaded = skipstone.load(model, cache=cache)
+    _stream(loaded)
+    table = _table(loaded)
+    prompts = demo_prompts()
+    for number, arms in enumerate(run_demo(loaded, demo_drafters(loaded.network.num_layers)), 1):
+        _tell(f"compared {number} of {len(prompts)} prompts ({arms[0].kind})")
+        _add(table, arms)
+    _show(table)
+
+
+def _stream(model: LanguageModel) -> None:
+    print(f"> {_QUESTION}", flush=True)
+    prompt = [{"role": "user", "content": _QUESTION}] if model.tokenizer.has_chat else _QUESTION
+    for piece in model.stream(prompt, max_new_tokens=60, drafter="ngram", do_sample=False):
+        print(piece.text, end="", flush=True)
+    print("\n")
+
+
+def _table(model: LanguageModel) -> Table:
+    from rich.table import Table
+
+    network = model.network
+    title = f"{model.name}, {str(network.dtype).removeprefix('torch.')} on {network.device}, greedy, batch 1"
+    table = Table("prompt", "decoded with", title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in ("tokens/s", "× plain", "× transformers", "M", "α"):
+        table.add_column(heading, justify="right")
+    table.add_column("same text")
+    return table
+
+
+def _add(table: Table, arms: list[Arm]) -> None:
+    """The arms of one prompt: transformers first, then plain decoding, then the drafters."""
+    theirs, plain = arms[0].tokens_per_second, arms[1].tokens_per_second
+    for arm in arms:
+        speed, summary = arm.tokens_per_second, arm.summary
+        drafted = summary is not None and summary.drafted > 0
+        table.add_row(
+            arm.kind if arm is arms[0] else "",
+            "none (plain decoding)" if arm.name == "none" else arm.name,
+            f"{speed:.1f}",
+            f"{speed / plain:.2f}",
+            f"{speed / theirs:.2f}",
+            f"{summary.mean_accepted_length:.2f}" if summary else "",
+            f"{summary.acceptance_rate:.2f}" if summary and drafted else "",
+            arm.equal,
+        )
+    table.add_section()
+
+
+def _show(table: Table) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
+    print(
+        "\nM: tokens per verification. α: drafted tokens accepted. Slower rows are shown as they are: "
+        "which drafter pays depends on model, text and machine."
+    )
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,32 @@
+"""The entry point: whatever happens ends in one line and an exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+
+from .outcome import Invocation, report
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line, by default the process's own; returns its exit code and raises nothing."""
+    invocation = Invocation(sys.argv[1:] if argv is None else argv)
+    try:
+        with warnings.catch_warnings():
+            if not sys.warnoptions:
+                warnings.simplefilter("ignore")  # of other libraries, for their developers
+            from .app import run  # inside, so that an interrupted import ends quietly, too
+
+            run(invocation)
+            sys.stdout.flush()
+    except BaseException as error:
+        code = report(error, invocation)
+        if argv is None and code >= _SIGNALLED:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not disturb the end
+        return code
+    return 0
+
+
+_SIGNALLED = 128

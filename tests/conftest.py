@@ -1,0 +1,12 @@
+"""One thread (tiny tensors crawl with more), and property tests that take the time they take."""
+
+import os
+
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("ci", settings.get_profile("quick"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "quick")
