@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
-from ..cache import KVCache, Placement
+from ..cache import KVCache, LayerShape, Placement
+from ..errors import UnsupportedModel
 from .rotary import Angles
+
+_CACHE_NAMES = ("cache", "past_key_values", "past_key_value", "layer_past")
+
+
+class View(Protocol):
+    """What an attention module takes for its cache."""
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
 class CacheView:
-    """What an attention module takes for its cache: writes the new keys and values, hands back all it may read."""
+    """Writes the new keys and values, hands back all that may be read."""
 
     cache: KVCache
     placement: Placement
@@ -23,35 +34,68 @@ class CacheView:
         return self.cache.write(layer, self.placement, keys, values)
 
 
-def cache_keyword(attention: nn.Module) -> str:
-    """The name under which ``attention`` takes its cache: transformers 5 renamed ``past_key_values`` to ``cache``."""
+@dataclass
+class ShapeProbe:
+    """Keeps nothing but the shapes of keys and values: what a cache of this model must hold."""
+
+    shapes: dict[int, LayerShape] = field(default_factory=dict)
+
+    def update(self, keys: Tensor, values: Tensor, layer: int, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        self.shapes[layer] = LayerShape(keys.shape[1], keys.shape[-1], values.shape[-1])
+        return keys, values
+
+
+def attention_arguments(attention: nn.Module) -> dict[str, str]:
+    """Under which names ``attention`` takes what we have: their names by ours. Signatures change between versions.
+
+    Raises UnsupportedModel where it takes no cache.
+    """
     names = inspect.signature(attention.forward).parameters
-    return "cache" if "cache" in names else "past_key_values"
+    found = {ours: ours for ours in ("position_embeddings", "attention_mask", "position_ids", "alibi") if ours in names}
+    cache = next((name for name in _CACHE_NAMES if name in names), None)
+    if cache is None:
+        raise UnsupportedModel(f"{type(attention).__name__} takes no cache of keys and values: it cannot be resumed")
+    return found | {"cache": cache}
 
 
 @dataclass(frozen=True)
 class AttentionCall:
     """Everything the attentions of one run share; called with each module and its input [B, N, H]."""
 
-    view: CacheView
-    angles: Angles
-    masks: dict[int | None, Tensor | None]  # by window, see ``masks_for``
+    view: View
+    arguments: Mapping[str, str]
+    kinds: list[str]
     windows: list[int | None]
-    keyword: str
+    angles: Mapping[str, Angles | None]  # by kind of layer
+    masks: Mapping[int | None, Tensor | None]  # by window, see ``masks_for``
+    positions: Tensor
+    alibi: Tensor | None = None  # only says that there is one: its bias is in the masks
 
     def __call__(self, attention: Any, x: Tensor) -> Tensor:
-        output, _ = attention(
-            hidden_states=x,
-            position_embeddings=self.angles,
-            attention_mask=self.masks[self.windows[attention.layer_idx]],
-            **{self.keyword: self.view},
-        )
-        return output  # type: ignore[no-any-return]
+        layer = attention.layer_idx
+        have = {
+            "position_embeddings": self.angles[self.kinds[layer]],
+            "attention_mask": self.masks[self.windows[layer]],
+            "position_ids": self.positions,
+            "cache": self.view,
+            "alibi": self.alibi,
+        }
+        output = attention(x, **{theirs: have[ours] for ours, theirs in self.arguments.items()})
+        return output[0] if isinstance(output, tuple) else output
 
 
 def masks_for(placement: Placement, windows: list[int | None]) -> dict[int | None, Tensor | None]:
     """[B, 1, N, extent] bool for each window in use: who sees whom. None where the only node of a row sees all."""
     return {window: _mask(placement, window) for window in set(windows)}
+
+
+def additive(masks: Mapping[int | None, Tensor | None], dtype: torch.dtype) -> dict[int | None, Tensor | None]:
+    """The same masks as numbers to add to scores, which attention without SDPA expects."""
+    least = torch.finfo(dtype).min
+    return {
+        window: None if mask is None else torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, least)
+        for window, mask in masks.items()
+    }
 
 
 def _mask(placement: Placement, window: int | None) -> Tensor | None:

@@ -10,98 +10,108 @@ import torch
 from torch import Tensor
 
 from ..cache import KVCache, LayerShape, Placement
-from ..errors import UnsupportedModel
 from ..network import Run
 from ..plan import LayerPlan
-from .attention import AttentionCall, CacheView, cache_keyword, masks_for
-from .rotary import Rotary
-from .wiring import wiring_of
+from .alibi import alibi_of
+from .attention import AttentionCall, CacheView, ShapeProbe, View, additive, attention_arguments, masks_for
+from .body import body_of, check_supported
+from .embedding import embedding_of
+from .families import wirings_of
+from .head import head_of
+from .rotary import rope_parameters, rotaries_of
+from .widen import WidenedLayers
+from .windows import layer_kinds, windows_of
+from .wiring import Block, Wiring, take_apart
 
 
 class HFNetwork:
-    """Runs ``model`` (a transformers causal LM in eval mode) under layer plans; see ``Network`` for the contract."""
+    """Runs ``model`` (a transformers causal LM in eval mode) under layer plans; see ``Network`` for the contract.
 
-    def __init__(self, model: Any) -> None:
+    ``wiring`` overrides what the layers' names suggest. Raises UnsupportedModel for what cannot be decoded with plans.
+    """
+
+    def __init__(self, model: Any, wiring: Wiring | None = None) -> None:
         self.model = model
-        self.config = model.config
-        self.wiring = wiring_of(self.config.model_type)
-        body = model.model
-        self.embed, self.norm, self.head = body.embed_tokens, body.norm, model.lm_head
-        self.layers: Sequence[Any] = body.layers
-        self.windows = self.wiring.windows(self.config)
-        self.rotary = Rotary(body.rotary_emb, self.config)
-        self.keyword = cache_keyword(self.layers[0].self_attn) if len(self.layers) else "cache"
-        self.num_layers: int = len(self.layers)
-        self.vocab_size: int = self.config.vocab_size
+        self.config = model.config.get_text_config()
+        check_supported(model, self.config)
+        body, layers = body_of(model)
+        self.layers: Sequence[Any] = layers
+        self.num_layers = len(layers)
+        self.wiring = wiring or next(iter(wirings_of(layers[0], self.config)))
+        self.blocks: Sequence[Block] = [take_apart(layer, self.wiring) for layer in layers]
+        self.embedding = embedding_of(body, self.config)
+        self.head = head_of(model, body, self.config)
+        self.kinds = layer_kinds(self.config, self.num_layers)
+        self.windows = windows_of(self.config, self.num_layers)
+        self.rotaries = rotaries_of(body, self.config, self.kinds)
+        self.alibi = alibi_of(body, self.config)
+        self.arguments = attention_arguments(self.blocks[0].attn)
+        self.vocab_size: int = self.head.linear.weight.shape[0]
         self.context: int = context_of(self.config)
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
-        if not self.num_layers:
-            raise UnsupportedModel("the model has no layers: there is nothing to run")
+        self.shapes = self._probe_shapes()
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
-        config = self.config
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = LayerShape(config.num_key_value_heads, width, width)
-        return KVCache([shape] * self.num_layers, rows, capacity, dtype=self.dtype, device=self.device)
+        return KVCache(self.shapes, rows, capacity, dtype=self.dtype, device=self.device)
 
     @torch.inference_mode()
     def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
         plan.check(self.num_layers)
-        hidden: Tensor = self.embed(x) if plan.start == 0 else x
-        attend = AttentionCall(
-            CacheView(cache, placement),
-            self.rotary(hidden, placement),
-            masks_for(placement, self.windows),
-            self.windows,
-            self.keyword,
-        )
+        hidden = self.embedding(x, placement.positions) if plan.start == 0 else x
+        attend = self._attention(hidden, placement, CacheView(cache, placement))
         tapped: dict[int, Tensor] = {}
         for index in range(plan.start, plan.stop):
             if index in taps:
                 tapped[index] = hidden
-            hidden = self.wiring.block(self.layers[index], hidden, plan, index, attend)
+            hidden = self.blocks[index](hidden, plan.runs_attn(index), plan.runs_mlp(index), attend)
         if plan.stop in taps:
             tapped[plan.stop] = hidden
         return Run(hidden, tapped)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
-        normed = self.norm(hidden)
-        if subset is None:
-            return self.head(normed)  # type: ignore[no-any-return]
-        bias = self.head.bias[subset] if self.head.bias is not None else None
-        return torch.nn.functional.linear(normed, self.head.weight[subset], bias)
+        return self.head(hidden, subset)
 
     def in_float64(self) -> HFNetwork:
         """The same weights computed with in float64; layers are widened one at a time, as they run."""
         wide = copy.copy(self)
-        wide.embed, wide.norm, wide.head = (_widened(part) for part in (self.embed, self.norm, self.head))
-        wide.layers = _WidenedLayers(self.layers)
+        wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
+        wide.blocks = WidenedLayers(self.layers, lambda layer: take_apart(layer, self.wiring))
         wide.dtype = torch.float64
         return wide
 
+    def _attention(self, hidden: Tensor, placement: Placement, view: View) -> AttentionCall:
+        angles = {kind: rotary and rotary(hidden, placement) for kind, rotary in self.rotaries.items()}
+        if self.alibi is not None:
+            masks: dict[int | None, Tensor | None] = {None: self.alibi.mask(placement, hidden.dtype)}
+        else:
+            masks = masks_for(placement, self.windows)
+            if self.model.config._attn_implementation == "eager":
+                masks = additive(masks, hidden.dtype)
+        flag = None if self.alibi is None else hidden.new_zeros(0)
+        return AttentionCall(
+            view, self.arguments, self.kinds, self.windows, angles, masks, placement.positions, flag
+        )
 
-class _WidenedLayers(Sequence[Any]):
-    """Layers in float64, one in memory at a time."""
-
-    def __init__(self, layers: Sequence[Any]) -> None:
-        self._layers = layers
-
-    def __len__(self) -> int:
-        return len(self._layers)
-
-    def __getitem__(self, index: Any) -> Any:
-        return _widened(self._layers[index])
-
-
-def _widened(module: Any) -> Any:
-    return copy.deepcopy(module).double()
+    @torch.inference_mode()
+    def _probe_shapes(self) -> list[LayerShape]:
+        """One token through all layers shows what each would cache."""
+        zero = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+        placement = Placement(
+            (0,), (0,), zero, zero, zero + 1, torch.ones(1, 1, 1, dtype=torch.bool, device=self.device), zero, 1, True
+        )
+        probe = ShapeProbe()
+        hidden = self.embedding(zero, zero)
+        attend = self._attention(hidden, placement, probe)
+        for block in self.blocks:
+            hidden = block(hidden, True, True, attend)
+        return [probe.shapes[layer] for layer in range(self.num_layers)]
 
 
 def context_of(config: Any) -> int:
     """Tokens a text may have. Linear and dynamic rotary scaling stretch ``max_position_embeddings`` by their factor."""
-    parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    parameters = rope_parameters(config)
     kind = parameters.get("rope_type", parameters.get("type", "default"))
     factor = parameters.get("factor", 1.0) if kind in ("linear", "dynamic") else 1.0
     return int(config.max_position_embeddings * (factor or 1.0))

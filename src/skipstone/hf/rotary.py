@@ -7,6 +7,8 @@ plain decoding would have run it (Placement.reach), by calling the module once f
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,14 +20,14 @@ Angles = tuple[Tensor, Tensor]  # cos and sin, each [B, N, D]
 
 
 class Rotary:
-    """``module`` is the model's rotary embedding, called as ``module(x, position_ids)``."""
+    """The angles of one kind of layer. ``module`` is the model's rotary embedding; some ask for the kind of layer."""
 
-    def __init__(self, module: Any, config: Any) -> None:
+    def __init__(self, module: Any, parameters: Mapping[str, Any], config: Any, kind: str | None = None) -> None:
         self.module = module
-        parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-        self.kind: str = parameters.get("rope_type", parameters.get("type", "default")) or "default"
+        self.more = {} if kind is None else {"layer_type": kind}
+        self.scaling: str = parameters.get("rope_type", parameters.get("type", "default")) or "default"
         self.original: int = config.max_position_embeddings
-        if self.kind == "longrope":  # the dynamic modules read max_position_embeddings alone
+        if self.scaling == "longrope":  # the dynamic modules read max_position_embeddings alone
             self.original = (
                 parameters.get("original_max_position_embeddings")
                 or getattr(config, "original_max_position_embeddings", None)
@@ -34,9 +36,9 @@ class Rotary:
 
     def __call__(self, x: Tensor, placement: Placement) -> Angles:
         """Angles for the placed nodes in the dtype and on the device of ``x``."""
-        if self.kind == "longrope":
+        if self.scaling == "longrope":
             return self._grouped(x, placement, (placement.reach > self.original).long())
-        if "dynamic" in self.kind:
+        if "dynamic" in self.scaling:
             return self._grouped(x, placement, placement.reach * (placement.reach > self.original))
         return self._call(x, placement.positions)
 
@@ -60,5 +62,28 @@ class Rotary:
         return cos[:, :-1], sin[:, :-1]
 
     def _call(self, x: Tensor, positions: Tensor) -> Angles:
-        cos, sin = self.module(x, positions)
+        cos, sin = self.module(x, positions, **self.more)
         return cos, sin
+
+
+def rotaries_of(body: Any, config: Any, kinds: list[str]) -> dict[str, Rotary | None]:
+    """The rotary embedding of each kind of layer; None where the model has none."""
+    return {kind: _rotary(body, config, kind) for kind in dict.fromkeys(kinds)}
+
+
+def _rotary(body: Any, config: Any, kind: str) -> Rotary | None:
+    module = getattr(body, "rotary_emb", None)
+    if module is None:
+        return None
+    parameters = rope_parameters(config)
+    if "layer_type" in inspect.signature(module.forward).parameters and kind in parameters:
+        return Rotary(module, parameters[kind], config, kind)
+    local = getattr(body, "rotary_emb_local", None)  # gemma3 before transformers 5
+    if local is not None and kind == "sliding_attention":
+        return Rotary(local, {}, config)
+    return Rotary(module, parameters, config)
+
+
+def rope_parameters(config: Any) -> dict[str, Any]:
+    """``rope_parameters``, ``rope_scaling`` before transformers 5; one for each kind of layer in some models."""
+    return getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}

@@ -1,6 +1,8 @@
-"""What differs between model types: where the sublayers are, how a block adds them up, which layers see a window only.
+"""How one decoder block adds up its sublayers, as data: what a plan needs to leave attention or MLP out.
 
-Submodule names are checkpoint keys and stable, so they are named here; nothing of a model is copied or patched.
+Submodule names are checkpoint keys and stable, so they are named (or searched for) here; nothing of a model is copied or
+patched. One function runs every block there is: six shapes of it are known, and which one a layer has is read off its
+submodules. Whether it was read right is not a matter of belief: parity with the model's own pass is checked at load.
 """
 
 from __future__ import annotations
@@ -11,57 +13,97 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..errors import UnsupportedModel, did_you_mean
-from ..plan import LayerPlan
+from ..errors import UnsupportedModel
 
-Attend = Callable[[nn.Module, Tensor], Tensor]  # (attention module, normed hidden) -> attention output
-Block = Callable[[Any, Tensor, LayerPlan, int, Attend], Tensor]
-
-
-def serial(layer: Any, x: Tensor, plan: LayerPlan, index: int, attend: Attend) -> Tensor:
-    """x += attn(norm(x)); x += mlp(norm(x)). x is [B, N, H]; a sublayer the plan skips drops its norm too."""
-    if plan.runs_attn(index):
-        x = x + attend(layer.self_attn, layer.input_layernorm(x))
-    if plan.runs_mlp(index):
-        x = x + layer.mlp(layer.post_attention_layernorm(x))
-    return x
+Attend = Callable[[nn.Module, Tensor], Tensor]  # (attention module, its input [B, N, H]) -> attention output [B, N, H]
+Part = Callable[[Tensor], Tensor]  # a norm, an MLP: [B, N, H] -> [B, N, H]
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """How to run one model type. ``windows(config)``: the sliding window of each layer, None where it sees all."""
+    """The shape of a block, by submodule names; None where the block has no such norm.
 
-    block: Block
-    windows: Callable[[Any], list[int | None]]
+    serial: x += attn(norm(x)); x += mlp(norm(x)) · sandwich: norms behind the sublayers too · post: only behind ·
+    parallel: both sublayers read x · scaled: a factor before each addition · after: the norm takes the sum (OPT-350m).
+    """
 
-
-def no_windows(config: Any) -> list[int | None]:
-    return [None] * config.num_hidden_layers
-
-
-def same_window(config: Any) -> list[int | None]:
-    """Every layer has the config's window (mistral)."""
-    return [config.sliding_window] * config.num_hidden_layers
-
-
-def windows_by_layer_type(config: Any) -> list[int | None]:
-    """Layers of type sliding_attention have the config's window (qwen2, qwen3)."""
-    return [config.sliding_window if kind == "sliding_attention" else None for kind in config.layer_types]
+    attn: str = "self_attn"
+    mlp: str | None = "mlp"
+    attn_norm: str | None = "input_layernorm"
+    mlp_norm: str | None = "post_attention_layernorm"
+    attn_post: str | None = None
+    mlp_post: str | None = None
+    parallel: bool = False  # the MLP reads what the attention read, before it was added
+    after: bool = False  # norms take the sum of residual and sublayer
 
 
-def wirings() -> dict[str, Wiring]:
-    """Known wirings by ``config.model_type``."""
-    return {
-        "llama": Wiring(serial, no_windows),
-        "mistral": Wiring(serial, same_window),
-        "qwen2": Wiring(serial, windows_by_layer_type),
-        "qwen3": Wiring(serial, windows_by_layer_type),
-    }
+@dataclass(frozen=True)
+class Block:
+    """One decoder layer taken apart."""
+
+    attn: Any
+    mlp: Part
+    attn_norm: Part | None
+    mlp_norm: Part | None
+    attn_post: Part | None
+    mlp_post: Part | None
+    parallel: bool
+    after: bool
+    scale: float
+
+    def __call__(self, x: Tensor, attn: bool, mlp: bool, attend: Attend) -> Tensor:
+        """x [B, N, H] through the sublayers that run; one that does not drops its norms too."""
+        if self.parallel:
+            return self._parallel(x, attn, mlp, attend)
+        if attn:
+            x = self._add(x, attend(self.attn, self._before(x, self.attn_norm)), self.attn_norm, self.attn_post)
+        if mlp:
+            x = self._add(x, self.mlp(self._before(x, self.mlp_norm)), self.mlp_norm, self.mlp_post)
+        return x
+
+    def _parallel(self, x: Tensor, attn: bool, mlp: bool, attend: Attend) -> Tensor:
+        result = x
+        if attn:
+            result = result + attend(self.attn, self._before(x, self.attn_norm))
+        if mlp:
+            result = result + self.mlp(self._before(x, self.mlp_norm))
+        return result
+
+    def _before(self, x: Tensor, norm: Part | None) -> Tensor:
+        return x if norm is None or self.after else norm(x)
+
+    def _add(self, x: Tensor, y: Tensor, norm: Part | None, post: Part | None) -> Tensor:
+        y = y if post is None else post(y)
+        x = x + (y if self.scale == 1 else y * self.scale)
+        return norm(x) if self.after and norm is not None else x
 
 
-def wiring_of(model_type: str) -> Wiring:
-    """Raises UnsupportedModel for a type that no table names."""
-    known = wirings()
-    if model_type not in known:
-        raise UnsupportedModel(f'model type "{model_type}" is not supported yet: {did_you_mean(model_type, known)}')
-    return known[model_type]
+def take_apart(layer: Any, wiring: Wiring) -> Block:
+    """Raises UnsupportedModel where the layer lacks a part the wiring names."""
+    return Block(
+        attn=_part(layer, wiring.attn),
+        mlp=_part(layer, wiring.mlp) if wiring.mlp is not None else _opt_mlp(layer),
+        attn_norm=_optional(layer, wiring.attn_norm),
+        mlp_norm=_optional(layer, wiring.mlp_norm),
+        attn_post=_optional(layer, wiring.attn_post),
+        mlp_post=_optional(layer, wiring.mlp_post),
+        parallel=wiring.parallel,
+        after=wiring.after,
+        scale=float(getattr(layer, "residual_multiplier", 1.0)),
+    )
+
+
+def _part(layer: Any, name: str) -> Any:
+    part = getattr(layer, name, None)
+    if part is None:
+        raise UnsupportedModel(f"a {type(layer).__name__} has no {name}: its wiring is not known")
+    return part
+
+
+def _optional(layer: Any, name: str | None) -> Part | None:
+    return None if name is None else _part(layer, name)
+
+
+def _opt_mlp(layer: Any) -> Part:
+    """OPT keeps the two projections of its MLP in the layer itself."""
+    return lambda x: layer.fc2(layer.activation_fn(layer.fc1(x)))  # type: ignore[no-any-return]

@@ -1,0 +1,42 @@
+"""The decoder inside a transformers model, and whether layer plans can run it at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from ..errors import UnsupportedModel
+
+
+def check_supported(model: Any, config: Any) -> None:
+    """Raise UnsupportedModel, with the reason, for what cannot work."""
+    kind = f'model type "{config.model_type}"'
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise UnsupportedModel(f"{kind} is an encoder-decoder: use a decoder-only model")
+    if getattr(model, "_is_stateful", False):
+        raise UnsupportedModel(
+            f"{kind} is recurrent: its state cannot be taken back when drafted tokens are rejected; "
+            "use a model with ordinary attention"
+        )
+    if getattr(config, "num_kv_shared_layers", 0):
+        raise UnsupportedModel(f"{kind} shares keys and values between layers: a plan that skips one would starve others")
+
+
+def body_of(model: Any) -> tuple[Any, Sequence[Any]]:
+    """The decoder (of the text part, in a multimodal wrapper) and its layers. Raises UnsupportedModel."""
+    decoder = model.get_decoder()
+    for body in (decoder, getattr(decoder, "language_model", None), model.base_model):
+        layers = _layers(body)
+        if layers is not None:
+            return body, layers
+    raise UnsupportedModel(f"{type(model).__name__} keeps no list of decoder layers that could be run one by one")
+
+
+def _layers(body: Any) -> nn.ModuleList | None:
+    for name in ("layers", "h"):
+        layers = getattr(body, name, None)
+        if isinstance(layers, nn.ModuleList) and len(layers):
+            return layers
+    return None

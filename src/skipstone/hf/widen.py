@@ -1,0 +1,28 @@
+"""Modules in float64, for judging what rounding did."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def widened(module: Any) -> Any:
+    """A float64 copy of a module; None stays None."""
+    return None if module is None else copy.deepcopy(module).double()
+
+
+class WidenedLayers(Sequence[T]):
+    """``build`` of each layer's float64 copy, made when asked for, so that one is in memory at a time."""
+
+    def __init__(self, layers: Sequence[Any], build: Callable[[Any], T]) -> None:
+        self._layers = layers
+        self._build = build
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._build(widened(self._layers[index]))
