@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
+from ..errors import UnsupportedModel
 from .wiring import Wiring
 
-_SERIAL = Wiring()
-_SANDWICH = Wiring(mlp_norm="pre_feedforward_layernorm", attn_post="post_attention_layernorm", mlp_post="post_feedforward_layernorm")
-_GLM4 = Wiring(attn_post="post_self_attn_layernorm", mlp_post="post_mlp_layernorm")
-_POST = Wiring(
-    attn_norm=None, mlp_norm=None, attn_post="post_attention_layernorm", mlp_post="post_feedforward_layernorm"
-)
-_PARALLEL = Wiring(mlp_norm="input_layernorm", parallel=True)
-_GPT2 = Wiring(attn="attn", attn_norm="ln_1", mlp_norm="ln_2")
+_ATTENTIONS = ("self_attn", "attention", "attn", "self_attention")
+_MLPS = ("mlp", "block_sparse_moe", "feed_forward")
 
 
-def wirings_of(layer: Any, config: Any) -> Iterator[Wiring]:
-    """The wirings a layer may have, likeliest first: the one its model type is known for, then what its names allow."""
-    known = _known(layer, config)
+def wirings_of(layer: Any, config: Any) -> list[Wiring]:
+    """The wirings a layer may have, likeliest first: the one its model type is known for, or what its names allow.
+
+    Raises UnsupportedModel where there is none.
+    """
+    known = _known(config)
     if known is not None:
-        yield known
-        return
+        return [known]
     names = {name for name, _ in layer.named_children()}
-    attn = next((name for name in ("self_attn", "attention", "attn", "self_attention") if name in names), "self_attn")
-    for wiring in (_SANDWICH, _GLM4, _SERIAL, _POST, _PARALLEL, _GPT2):
-        candidate = _renamed(wiring, attn)
-        if _parts(candidate) <= names:
-            yield candidate
+    found = [wiring for wiring in _candidates() if _parts(wiring) <= names]
+    if not found:
+        raise UnsupportedModel(
+            f'model type "{config.model_type}": how a {type(layer).__name__} adds up its parts '
+            f"({', '.join(sorted(names))}) is not known"
+        )
+    return found
 
 
-def _renamed(wiring: Wiring, attn: str) -> Wiring:
-    from dataclasses import replace
-
-    return replace(wiring, attn=attn)
+def _candidates() -> Iterator[Wiring]:
+    """Every shape with every naming; those with more norms first, since fewer names would fit the same layer."""
+    for attn, mlp in product(_ATTENTIONS, _MLPS):
+        named = {"attn": attn, "mlp": mlp}
+        yield Wiring(
+            **named,
+            mlp_norm="pre_feedforward_layernorm",
+            attn_post="post_attention_layernorm",
+            mlp_post="post_feedforward_layernorm",
+        )
+        yield Wiring(**named, attn_post="post_self_attn_layernorm", mlp_post="post_mlp_layernorm")
+        yield Wiring(**named, mlp_norm="pre_feedforward_layernorm")
+        yield Wiring(**named)
+        yield Wiring(**named, attn_norm="attention_layernorm", mlp_norm="feedforward_layernorm")
+        yield Wiring(**named, attn_norm="ln_1", mlp_norm="ln_2")
+        yield Wiring(
+            **named,
+            attn_norm=None,
+            mlp_norm=None,
+            attn_post="post_attention_layernorm",
+            mlp_post="post_feedforward_layernorm",
+        )
+        yield Wiring(**named, parallel=True)
+        yield Wiring(**named, mlp_norm="input_layernorm", parallel=True)
+        yield Wiring(**named, attn_norm="ln_1", mlp_norm="ln_1", parallel=True)
 
 
 def _parts(wiring: Wiring) -> set[str]:
@@ -42,7 +63,7 @@ def _parts(wiring: Wiring) -> set[str]:
     return {name for name in named if name is not None}
 
 
-def _known(layer: Any, config: Any) -> Wiring | None:
+def _known(config: Any) -> Wiring | None:
     """Types whose submodule names alone would mislead."""
     match config.model_type:
         case "gpt_neox":
@@ -50,14 +71,10 @@ def _known(layer: Any, config: Any) -> Wiring | None:
         case "falcon":
             return _falcon(config)
         case "opt":
-            return Wiring(
-                mlp=None,
-                attn_norm="self_attn_layer_norm",
-                mlp_norm="final_layer_norm",
-                after=not config.do_layer_norm_before,
-            )
-        case "stablelm":
-            return _PARALLEL if config.use_parallel_residual else _SERIAL
+            after = not config.do_layer_norm_before
+            return Wiring(mlp=None, attn_norm="self_attn_layer_norm", mlp_norm="final_layer_norm", after=after)
+        case "stablelm" if config.use_parallel_residual:
+            return Wiring(mlp_norm="input_layernorm", parallel=True)
         case _:
             return None
 

@@ -58,7 +58,9 @@ def _finish(config: Any) -> Callable[[Tensor], Tensor] | None:
     factor = getattr(config, "logit_scale", None)
     if factor is not None:
         return lambda logits: logits * factor
-    divisor = getattr(config, "logits_scaling", None)
-    if divisor is not None:
-        return lambda logits: logits / divisor
-    return None
+    scaling = getattr(config, "logits_scaling", None)
+    if scaling is None:
+        return None
+    if config.model_type == "hyperclovax":  # granite divides, its relative multiplies
+        return lambda logits: logits * scaling
+    return lambda logits: logits / scaling

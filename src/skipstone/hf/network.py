@@ -37,7 +37,7 @@ class HFNetwork:
         body, layers = body_of(model)
         self.layers: Sequence[Any] = layers
         self.num_layers = len(layers)
-        self.wiring = wiring or next(iter(wirings_of(layers[0], self.config)))
+        self.wiring = wiring or wirings_of(layers[0], self.config)[0]
         self.blocks: Sequence[Block] = [take_apart(layer, self.wiring) for layer in layers]
         self.embedding = embedding_of(body, self.config)
         self.head = head_of(model, body, self.config)

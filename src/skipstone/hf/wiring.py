@@ -82,7 +82,7 @@ def take_apart(layer: Any, wiring: Wiring) -> Block:
     """Raises UnsupportedModel where the layer lacks a part the wiring names."""
     return Block(
         attn=_part(layer, wiring.attn),
-        mlp=_part(layer, wiring.mlp) if wiring.mlp is not None else _opt_mlp(layer),
+        mlp=_mlp(_part(layer, wiring.mlp)) if wiring.mlp is not None else _opt_mlp(layer),
         attn_norm=_optional(layer, wiring.attn_norm),
         mlp_norm=_optional(layer, wiring.mlp_norm),
         attn_post=_optional(layer, wiring.attn_post),
@@ -102,6 +102,16 @@ def _part(layer: Any, name: str) -> Any:
 
 def _optional(layer: Any, name: str | None) -> Part | None:
     return None if name is None else _part(layer, name)
+
+
+def _mlp(mlp: Any) -> Part:
+    """Mixtures of experts may return what their router thought as well."""
+
+    def run(x: Tensor) -> Tensor:
+        output = mlp(x)
+        return output[0] if isinstance(output, tuple) else output
+
+    return run
 
 
 def _opt_mlp(layer: Any) -> Part:
