@@ -26,10 +26,9 @@ class Alibi:
         extent = int(placement.extent)
         ones = torch.ones(1, extent, dtype=torch.long, device=placement.visible.device)
         table = self.build(ones, self.heads, dtype).view(self.heads, extent) / math.sqrt(self.head_dim)
-        bias = table[:, placement.key_positions].transpose(0, 1)[:, :, None]
-        return bias.expand(-1, -1, placement.visible.shape[1], -1).masked_fill(
-            ~placement.visible[:, None], torch.finfo(dtype).min
-        )
+        bias: Tensor = table[:, placement.key_positions].transpose(0, 1)[:, :, None]
+        least = torch.finfo(dtype).min
+        return bias.expand(-1, -1, placement.visible.shape[1], -1).masked_fill(~placement.visible[:, None], least)
 
 
 def alibi_of(body: Any, config: Any) -> Alibi | None:

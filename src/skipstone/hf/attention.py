@@ -81,7 +81,8 @@ class AttentionCall:
             "alibi": self.alibi,
         }
         output = attention(x, **{theirs: have[ours] for ours, theirs in self.arguments.items()})
-        return output[0] if isinstance(output, tuple) else output
+        attended: Tensor = output[0] if isinstance(output, tuple) else output
+        return attended
 
 
 def masks_for(placement: Placement, windows: list[int | None]) -> dict[int | None, Tensor | None]:
@@ -93,7 +94,7 @@ def additive(masks: Mapping[int | None, Tensor | None], dtype: torch.dtype) -> d
     """The same masks as numbers to add to scores, which attention without SDPA expects."""
     least = torch.finfo(dtype).min
     return {
-        window: None if mask is None else torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, least)
+        window: None if mask is None else mask.new_zeros(mask.shape, dtype=dtype).masked_fill(~mask, least)
         for window, mask in masks.items()
     }
 

@@ -21,12 +21,14 @@ def check_supported(model: Any, config: Any) -> None:
             "use a model with ordinary attention"
         )
     if getattr(config, "num_kv_shared_layers", 0):
-        raise UnsupportedModel(f"{kind} shares keys and values between layers: a plan that skips one would starve others")
+        raise UnsupportedModel(
+            f"{kind} shares keys and values between layers: a plan that skips one would starve others"
+        )
 
 
 def body_of(model: Any) -> tuple[Any, Sequence[Any]]:
     """The decoder (of the text part, in a multimodal wrapper) and its layers. Raises UnsupportedModel."""
-    decoder = model.get_decoder()
+    decoder: Any = model.get_decoder()
     for body in (decoder, getattr(decoder, "language_model", None), model.base_model):
         layers = _layers(body)
         if layers is not None:

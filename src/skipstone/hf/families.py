@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -33,29 +34,24 @@ def wirings_of(layer: Any, config: Any) -> list[Wiring]:
 
 def _candidates() -> Iterator[Wiring]:
     """Every shape with every naming; those with more norms first, since fewer names would fit the same layer."""
-    for attn, mlp in product(_ATTENTIONS, _MLPS):
-        named = {"attn": attn, "mlp": mlp}
-        yield Wiring(
-            **named,
-            mlp_norm="pre_feedforward_layernorm",
-            attn_post="post_attention_layernorm",
-            mlp_post="post_feedforward_layernorm",
-        )
-        yield Wiring(**named, attn_post="post_self_attn_layernorm", mlp_post="post_mlp_layernorm")
-        yield Wiring(**named, mlp_norm="pre_feedforward_layernorm")
-        yield Wiring(**named)
-        yield Wiring(**named, attn_norm="attention_layernorm", mlp_norm="feedforward_layernorm")
-        yield Wiring(**named, attn_norm="ln_1", mlp_norm="ln_2")
-        yield Wiring(
-            **named,
-            attn_norm=None,
-            mlp_norm=None,
-            attn_post="post_attention_layernorm",
-            mlp_post="post_feedforward_layernorm",
-        )
-        yield Wiring(**named, parallel=True)
-        yield Wiring(**named, mlp_norm="input_layernorm", parallel=True)
-        yield Wiring(**named, attn_norm="ln_1", mlp_norm="ln_1", parallel=True)
+    for shape, attn, mlp in product(_shapes(), _ATTENTIONS, _MLPS):
+        yield replace(shape, attn=attn, mlp=mlp)
+
+
+def _shapes() -> list[Wiring]:
+    behind: Any = {"attn_post": "post_attention_layernorm", "mlp_post": "post_feedforward_layernorm"}
+    return [
+        Wiring(mlp_norm="pre_feedforward_layernorm", **behind),
+        Wiring(attn_post="post_self_attn_layernorm", mlp_post="post_mlp_layernorm"),
+        Wiring(mlp_norm="pre_feedforward_layernorm"),
+        Wiring(),
+        Wiring(attn_norm="attention_layernorm", mlp_norm="feedforward_layernorm"),
+        Wiring(attn_norm="ln_1", mlp_norm="ln_2"),
+        Wiring(attn_norm=None, mlp_norm=None, **behind),
+        Wiring(parallel=True),
+        Wiring(mlp_norm="input_layernorm", parallel=True),
+        Wiring(attn_norm="ln_1", mlp_norm="ln_1", parallel=True),
+    ]
 
 
 def _parts(wiring: Wiring) -> set[str]:

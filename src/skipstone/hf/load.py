@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from ..errors import CheckpointError, UsageError, did_you_mean, out_of_memory
-from .checkpoint import check_folder, read_json
+from .checkpoint import check_folder
+from .fit import fit
 from .network import HFNetwork
 from .quiet import quiet
 from .reason import reason
-from .selfcheck import check_parity
 from .tokenizer import HFTokenizer
-from .wiring import wiring_of
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,10 @@ def load_folder(folder: Path, *, name: str = "", dtype: str = "auto", device: st
     UnsupportedModel, ParityError, UsageError.
     """
     check_folder(folder)
-    config = read_json(folder / "config.json")
-    wiring_of(str(config.get("model_type")))
     target = pick_device(device)
-    network = HFNetwork(load_causal_lm(folder, pick_dtype(dtype, target), target))
-    tokenizer = HFTokenizer.load(folder)
-    return LoadedModel(name or str(folder), network, tokenizer, _generation(network.model), check_parity(network))
+    model = load_causal_lm(folder, pick_dtype(dtype, target), target)
+    network, gap = fit(model)
+    return LoadedModel(name or str(folder), network, HFTokenizer.load(folder), _generation(model), gap)
 
 
 def load_causal_lm(folder: Path, dtype: torch.dtype | str, device: torch.device) -> Any:
@@ -58,7 +55,6 @@ def load_causal_lm(folder: Path, dtype: torch.dtype | str, device: torch.device)
                 use_safetensors=True,
                 local_files_only=True,
                 trust_remote_code=False,
-                attn_implementation="sdpa",
                 ignore_mismatched_sizes=True,  # told below, with names
                 output_loading_info=True,
             )

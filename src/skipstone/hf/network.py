@@ -82,7 +82,7 @@ class HFNetwork:
         return wide
 
     def _attention(self, hidden: Tensor, placement: Placement, view: View) -> AttentionCall:
-        angles = {kind: rotary and rotary(hidden, placement) for kind, rotary in self.rotaries.items()}
+        angles = {kind: r(hidden, placement) if r is not None else None for kind, r in self.rotaries.items()}
         if self.alibi is not None:
             masks: dict[int | None, Tensor | None] = {None: self.alibi.mask(placement, hidden.dtype)}
         else:
@@ -90,9 +90,7 @@ class HFNetwork:
             if self.model.config._attn_implementation == "eager":
                 masks = additive(masks, hidden.dtype)
         flag = None if self.alibi is None else hidden.new_zeros(0)
-        return AttentionCall(
-            view, self.arguments, self.kinds, self.windows, angles, masks, placement.positions, flag
-        )
+        return AttentionCall(view, self.arguments, self.kinds, self.windows, angles, masks, placement.positions, flag)
 
     @torch.inference_mode()
     def _probe_shapes(self) -> list[LayerShape]:

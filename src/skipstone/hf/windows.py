@@ -8,7 +8,7 @@ from ..errors import UnsupportedModel
 
 
 def layer_kinds(config: Any, layers: int) -> list[str]:
-    """``config.layer_types``, or full attention throughout. Raises UnsupportedModel for kinds with a memory of their own."""
+    """``config.layer_types``, or full attention throughout. Raises UnsupportedModel for kinds with another memory."""
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * layers
     for kind in kinds:
         if kind not in ("full_attention", "sliding_attention"):

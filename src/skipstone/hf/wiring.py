@@ -1,8 +1,8 @@
 """How one decoder block adds up its sublayers, as data: what a plan needs to leave attention or MLP out.
 
-Submodule names are checkpoint keys and stable, so they are named (or searched for) here; nothing of a model is copied or
-patched. One function runs every block there is: six shapes of it are known, and which one a layer has is read off its
-submodules. Whether it was read right is not a matter of belief: parity with the model's own pass is checked at load.
+Submodule names are checkpoint keys and stable, so they are named (or searched for) here; nothing of a model is copied
+or patched. One function runs every block there is; which of six shapes a layer has is read off its submodules. Whether
+that was read right is not a matter of belief: parity with the model's own pass is checked at load.
 """
 
 from __future__ import annotations
@@ -109,11 +109,12 @@ def _mlp(mlp: Any) -> Part:
 
     def run(x: Tensor) -> Tensor:
         output = mlp(x)
-        return output[0] if isinstance(output, tuple) else output
+        result: Tensor = output[0] if isinstance(output, tuple) else output
+        return result
 
     return run
 
 
 def _opt_mlp(layer: Any) -> Part:
     """OPT keeps the two projections of its MLP in the layer itself."""
-    return lambda x: layer.fc2(layer.activation_fn(layer.fc1(x)))  # type: ignore[no-any-return]
+    return lambda x: layer.fc2(layer.activation_fn(layer.fc1(x)))
