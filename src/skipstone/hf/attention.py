@@ -45,6 +45,12 @@ class ShapeProbe:
         return keys, values
 
 
+def cache_keyword(module: nn.Module) -> str | None:
+    """The name under which a model or an attention takes its cache: transformers 5 renamed it to ``cache``."""
+    names = inspect.signature(module.forward).parameters
+    return next((name for name in _CACHE_NAMES if name in names), None)
+
+
 def attention_arguments(attention: nn.Module) -> dict[str, str]:
     """Under which names ``attention`` takes what we have: their names by ours. Signatures change between versions.
 
@@ -52,7 +58,7 @@ def attention_arguments(attention: nn.Module) -> dict[str, str]:
     """
     names = inspect.signature(attention.forward).parameters
     found = {ours: ours for ours in ("position_embeddings", "attention_mask", "position_ids", "alibi") if ours in names}
-    cache = next((name for name in _CACHE_NAMES if name in names), None)
+    cache = cache_keyword(attention)
     if cache is None:
         raise UnsupportedModel(f"{type(attention).__name__} takes no cache of keys and values: it cannot be resumed")
     return found | {"cache": cache}

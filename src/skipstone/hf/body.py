@@ -36,9 +36,9 @@ def body_of(model: Any) -> tuple[Any, Sequence[Any]]:
     raise UnsupportedModel(f"{type(model).__name__} keeps no list of decoder layers that could be run one by one")
 
 
-def _layers(body: Any) -> nn.ModuleList | None:
+def _layers(body: Any) -> Sequence[Any] | None:
     for name in ("layers", "h"):
-        layers = getattr(body, name, None)
+        layers: Any = getattr(body, name, None)
         if isinstance(layers, nn.ModuleList) and len(layers):
-            return layers
+            return list(layers)
     return None
