@@ -17,10 +17,15 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 CHOSEN = ["torch==2.13.0", "transformers==5.24.0"]  # what the tests have been run with; Python 3.10 gets its own newest
+LOWEST = ["torch==2.13.0", "transformers==4.57.6"]  # the oldest transformers we serve, for `make test-lowest`
 HEADER = """\
 # Exact versions of everything `make setup` installs. Do not edit: `make constraints` regenerates this file
 # from pyproject.toml (it needs a Python 3.11 and a Python 3.10; see scripts/constraints.py).
 # torch pins the accelerator libraries that its builds bring along itself.
+"""
+HEADER_LOWEST = """\
+# Exact versions of everything `make test-lowest` installs: the oldest transformers Skipstone serves. Do not edit:
+# `make constraints` regenerates this file.
 """
 
 
@@ -28,9 +33,15 @@ def main() -> None:
     options = arguments()
     requirements = project_requirements()
     with tempfile.TemporaryDirectory() as scratch:
-        newer = installed_versions(options.python, requirements, Path(scratch) / "newer")
+        newer = installed_versions(options.python, [*requirements, *CHOSEN], Path(scratch) / "newer")
+        lowest = installed_versions(options.python, [*requirements, *LOWEST], Path(scratch) / "lowest")
         older = resolved_versions(options.python310, requirements, Path(scratch) / "older")
     (ROOT / "constraints.txt").write_text(HEADER + "".join(lines(newer, older)), encoding="utf-8")
+    (ROOT / "constraints-lowest.txt").write_text(HEADER_LOWEST + pins(lowest), encoding="utf-8")
+
+
+def pins(versions: dict[str, str]) -> str:
+    return "".join(f"{name}=={version}\n" for name, version in sorted(versions.items()))
 
 
 def arguments() -> argparse.Namespace:
@@ -50,7 +61,7 @@ def project_requirements() -> list[str]:
 def installed_versions(python: str, requirements: list[str], folder: Path) -> dict[str, str]:
     """Install into a fresh environment and list what it holds."""
     pip = fresh_pip(python, folder)
-    subprocess.run([*pip, "install", *requirements, *CHOSEN], check=True)
+    subprocess.run([*pip, "install", *requirements], check=True)
     frozen = subprocess.run([*pip, "list", "--format=json"], check=True, capture_output=True, text=True).stdout
     return {canonical(item["name"]): public(item["version"]) for item in json.loads(frozen)}
 

@@ -7,19 +7,29 @@ print(model.generate("Once upon a time", max_new_tokens=64).text)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import SkipstoneError
 
 if TYPE_CHECKING:
+    from .custom_generate.decoder import decode
     from .drafting import Drafter
     from .text.language_model import LanguageModel
 
 __version__ = "0.1.0"
 
-__all__ = ["SkipstoneError", "__version__", "load"]
+__all__ = ["SkipstoneError", "__version__", "decode", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """``decode`` is there once it is asked for: it imports transformers, which takes seconds."""
+    if name != "decode":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .custom_generate.decoder import decode
+
+    return decode
 
 
 def load(
@@ -28,22 +38,36 @@ def load(
     drafter: str | Drafter = "none",
     dtype: str = "auto",
     device: str = "auto",
+    device_map: str | Mapping[str, Any] | None = None,
     cache: Path | None = None,
+    offline: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> LanguageModel:
-    """Load a model for generation: an alias, a Hugging Face folder, a GGUF file or a hub id.
+    """Load a model for generation: an alias, a Hugging Face folder, a GGUF file, a hub id or an adapter's folder.
 
     ``drafter`` is a name with options ("ngram", "exit:layer=8,depth=6", …); "none" is plain decoding. ``dtype`` is
-    auto, float64, float32, bfloat16 or float16. ``progress`` is told what takes long (by default on stderr).
-    Raises ModelError, StoreError and UsageError (see skipstone.errors).
+    auto, float64, float32, bfloat16 or float16. ``device_map`` "auto" leaves in main memory what has no room on the
+    device. ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the
+    model (by default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
     """
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
     from .plugins import read_spec
     from .text.language_model import LanguageModel
-    from .text.locate import locate
+    from .text.locate import Finder
     from .text.progress import to_stderr
 
     if isinstance(drafter, str):
         read_spec(drafter)  # a slip of the pen is told before anything is fetched or loaded
-    folder = locate(model, cache=cache, progress=progress or to_stderr)
-    return LanguageModel(load_folder(folder, name=str(model), dtype=dtype, device=device), drafter)
+    tell = progress or to_stderr
+    source = Finder(tell, cache, offline).source(model)
+    loaded = load_folder(
+        source.folder,
+        adapters=source.adapters,
+        name=str(model),
+        dtype=dtype,
+        device=device,
+        device_map=device_map,
+    )
+    for note in loaded.notes:
+        tell(note)
+    return LanguageModel(loaded, drafter)

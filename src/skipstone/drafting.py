@@ -55,7 +55,7 @@ class DraftState:
         """
         picks = []
         for sampler, row_logits, path in zip(self.samplers, logits, paths, strict=True):
-            scores = sampler.scores(row_logits[None], [path])[0]
+            scores = sampler.draft_scores(row_logits, path)
             picks.append(self.rule.pick(scores, sampler, len(path), width))
         return picks
 

@@ -127,6 +127,8 @@ class Engine:
         request.check(self.network.vocab_size, self.network.context)
         if samples < 1:
             raise RequestError(f"samples={samples} asks for no text: use 1 or more")
+        if samples > 1 and request.processors is not None:
+            raise RequestError(f"samples={samples} cannot share one object of processors: admit a request for each")
         if len(self.free_rows) < samples:
             free, rows = len(self.free_rows), self.cache.rows
             raise CapacityError(f"{samples} rows asked for, {free} of {rows} are free: release some or use more rows")
@@ -139,7 +141,7 @@ class Engine:
     def _new_row(self, index: int, request: Request, drafter: Drafter) -> Row:
         network = self.network
         constraint = request.constraint.fork() if request.constraint is not None else None
-        sampler = RowSampler(request.sampling, network.vocab_size, network.device, constraint)
+        sampler = RowSampler(request.sampling, network.vocab_size, network.device, constraint, request.processors)
         sampler.start(request.prompt)
         sampler.advance(request.generated)
         room = network.context - len(request.prompt)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .errors import RequestError
-from .sampling import Constraint, SamplingParams
+from .sampling import Constraint, Processors, SamplingParams
 from .stopping import StopRule
 
 
@@ -16,6 +16,7 @@ class Request:
 
     ``max_new_tokens`` counts the whole output, ``generated`` included; ``stops`` end the text besides it and the
     model's context. ``logprobs`` asks for the target's own log-probabilities and that many best alternatives.
+    ``processors`` take the place of all that ``sampling`` and ``constraint`` would do to the scores.
     """
 
     prompt: Sequence[int]
@@ -23,6 +24,7 @@ class Request:
     sampling: SamplingParams = field(default_factory=SamplingParams)
     stops: Sequence[StopRule] = ()
     constraint: Constraint | None = None
+    processors: Processors | None = None
     logprobs: int | None = None
     generated: Sequence[int] = ()
 

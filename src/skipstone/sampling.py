@@ -39,6 +39,22 @@ class Constraint(Protocol):
         ...
 
 
+class Processors(Protocol):
+    """Takes the place of every step from logits to scores: another library's own ones. One object serves one row."""
+
+    def scores(self, logits: Tensor, paths: Sequence[Sequence[int]], sampler: RowSampler) -> Tensor:
+        """Processed target scores [N, V], at least of the nodes that the sampler's own choices lead to."""
+        ...
+
+    def draft_scores(self, logits: Tensor, path: Sequence[int]) -> Tensor:
+        """Scores [V] to guess by what follows ``path``, which the target may never say. Leaves no trace."""
+        ...
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        """``tokens`` became final."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How the next token is chosen. The defaults are greedy decoding; every neutral value switches its step off.
@@ -84,17 +100,24 @@ def _require(ok: bool, name: str, given: object, want: str) -> None:
 class RowSampler:
     """The sampling state of one row: its history as counts, its constraint, its noise.
 
-    ``length`` is the number of tokens in the row, which is also the position of the next one.
+    ``length`` is the number of tokens in the row, which is also the position of the next one. Given ``processors``,
+    all that is left to ``params`` is the seed and whether to sample at all.
     """
 
     def __init__(
-        self, params: SamplingParams, vocab_size: int, device: torch.device, constraint: Constraint | None = None
+        self,
+        params: SamplingParams,
+        vocab_size: int,
+        device: torch.device,
+        constraint: Constraint | None = None,
+        processors: Processors | None = None,
     ) -> None:
         too_big = [t for t in params.logit_bias if t >= vocab_size]
         if too_big:
             raise RequestError(f"logit_bias names token {too_big[0]}: the model's vocabulary ends at {vocab_size - 1}")
         self.params = params
         self.constraint = constraint
+        self.processors = processors
         self.length = 0
         self.vocab_size = vocab_size
         self.device = device
@@ -127,6 +150,8 @@ class RowSampler:
             self._output_count += self._count(tokens)
         if self.constraint is not None:
             self.constraint.advance(tokens)
+        if self.processors is not None:
+            self.processors.advance(tokens)
         self._noise = {key: draw for key, draw in self._noise.items() if key[0] >= self.length}
 
     def _count(self, tokens: Sequence[int]) -> Tensor:
@@ -149,6 +174,8 @@ class RowSampler:
 
         At least float32. Temperature 0 leaves temperature and cuts out: they cannot change the best token.
         """
+        if self.processors is not None:
+            return self.processors.scores(logits, paths, self)
         scores = widened(logits)
         if self.untouched:
             return scores
@@ -159,6 +186,12 @@ class RowSampler:
             allowed = torch.stack([self.constraint.mask(path) for path in paths]).to(scores.device)
             scores.masked_fill_(~allowed, -math.inf)
         return scores if self.greedy else self._cut(scores.div_(self.params.temperature))
+
+    def draft_scores(self, logits: Tensor, path: Sequence[int]) -> Tensor:
+        """Processed scores [V] of a guess at what follows ``path``, from a draft's ``logits`` [V]."""
+        if self.processors is not None:
+            return self.processors.draft_scores(logits, path)
+        return self.scores(logits[None], [path])[0]
 
     def perturbed(self, scores: Tensor, depths: Sequence[int], stream: Stream = Stream.TOKEN) -> Tensor:
         """Processed scores [N, V] plus the noise of each node's depth; argmax of a row is its sampled token."""

@@ -1,4 +1,4 @@
-"""A GGUF file of a few kilobytes, written here, through the real conversion."""
+"""A tiny GGUF file through the real conversion."""
 
 from __future__ import annotations
 
@@ -9,64 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gguf import GGUFWriter, TokenType
-from tokenizers.pre_tokenizers import ByteLevel
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from tiny_gguf import HIDDEN, WORDS, write_gguf
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from skipstone.errors import CheckpointError
+from skipstone.errors import CheckpointError, UnsupportedModel
 from skipstone.hf.convert import gguf_to_folder
-
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-WORDS = [*SPECIAL, *sorted(ByteLevel.alphabet()), "ĠĠ"]
-HIDDEN, HEADS, WIDE, LAYERS = 32, 4, 64, 2
-TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
-
-
-def shapes() -> dict[str, tuple[int, ...]]:
-    """Numpy shapes of a llama block's tensors, under their GGUF names."""
-    block = {
-        "attn_norm": (HIDDEN,),
-        "ffn_norm": (HIDDEN,),
-        **dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (HIDDEN, HIDDEN)),
-        **dict.fromkeys(("ffn_gate", "ffn_up"), (WIDE, HIDDEN)),
-        "ffn_down": (HIDDEN, WIDE),
-    }
-    blocks = {f"blk.{i}.{name}.weight": shape for i in range(LAYERS) for name, shape in block.items()}
-    return {"token_embd.weight": (len(WORDS), HIDDEN), "output_norm.weight": (HIDDEN,), **blocks}
-
-
-def write_gguf(path: Path, scale: float = 0.1) -> None:
-    writer = GGUFWriter(path, "llama")
-    writer.add_block_count(LAYERS)
-    writer.add_context_length(128)
-    writer.add_embedding_length(HIDDEN)
-    writer.add_feed_forward_length(WIDE)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(len(WORDS))
-    add_tokenizer(writer)
-    noise = np.random.default_rng(0)
-    for name, shape in shapes().items():
-        writer.add_tensor(name, (noise.standard_normal(shape) * scale).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def add_tokenizer(writer: GGUFWriter) -> None:
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(WORDS)
-    writer.add_token_types([TokenType.CONTROL if word in SPECIAL else TokenType.NORMAL for word in WORDS])
-    writer.add_token_merges(["Ġ Ġ"])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_pad_token_id(2)
-    writer.add_unk_token_id(0)
-    writer.add_chat_template(TEMPLATE)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +32,7 @@ def tokenizer(folder: Path) -> Any:
 
 
 def test_the_folder_loads_in_float16_with_tied_embeddings(folder: Path) -> None:
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     assert model.dtype == torch.float16
     assert model.lm_head.weight is model.model.embed_tokens.weight
     assert model.config.max_position_embeddings == 128
@@ -92,7 +40,7 @@ def test_the_folder_loads_in_float16_with_tied_embeddings(folder: Path) -> None:
 
 
 def test_the_weights_are_those_of_the_file_rounded_once(folder: Path) -> None:
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     noise = np.random.default_rng(0)
     expected = (noise.standard_normal((len(WORDS), HIDDEN)) * 0.1).astype(np.float32).astype(np.float16)
     assert torch.equal(model.get_input_embeddings().weight, torch.from_numpy(expected))
@@ -141,3 +89,54 @@ def test_weights_too_large_for_float16_are_refused(tmp_path: Path) -> None:
     write_gguf(tmp_path / "large.gguf", scale=1e6)
     with pytest.raises(CheckpointError, match=r"not finite in torch\.float16"):
         gguf_to_folder(tmp_path / "large.gguf", tmp_path / "out")
+
+
+def test_a_file_that_lacks_a_weight_is_refused_with_its_name(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "poor.gguf", lacks="blk.1.ffn_up.weight")
+    with pytest.raises(CheckpointError, match=r"poor\.gguf lacks 1 weights \(model\.layers\.1\.mlp\.up_proj\.weight"):
+        gguf_to_folder(tmp_path / "poor.gguf", tmp_path / "out")
+
+
+def llama3_factors(theta: float = 5e5, factor: float = 8.0, dim: int = HIDDEN // 4) -> Any:
+    """As llama.cpp's converter writes them, from transformers' own frequencies."""
+    scaling = {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0}
+    scaling |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+    long = {"rope_theta": theta, "max_position_embeddings": 2**17}
+    config = LlamaConfig(hidden_size=4 * dim, num_attention_heads=4, rope_scaling=scaling, **long)
+    plain = 1.0 / theta ** (torch.arange(0, dim, 2) / dim)
+    return (plain / LlamaRotaryEmbedding(config).inv_freq).numpy().astype(np.float32)
+
+
+def scaling_of(folder: Path) -> dict[str, Any]:
+    """Rotary scaling, where transformers 5 keeps it and where older ones do."""
+    config = AutoModelForCausalLM.from_pretrained(folder).config
+    return getattr(config, "rope_parameters", None) or config.rope_scaling or {}
+
+
+def test_the_rotary_factors_of_llama_3_become_its_scaling_again(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "l3.gguf", theta=5e5, arrays={"rope_freqs.weight": llama3_factors()})
+    gguf_to_folder(tmp_path / "l3.gguf", tmp_path / "out")
+    parameters = scaling_of(tmp_path / "out")
+    assert parameters["rope_type"] == "llama3"
+    assert parameters["factor"] == pytest.approx(8.0)
+    assert (parameters["low_freq_factor"], parameters["high_freq_factor"]) == (1.0, 4.0)
+
+
+def test_rotary_factors_of_another_kind_are_refused(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "odd.gguf", arrays={"rope_freqs.weight": np.array([1, 3, 2, 9], dtype=np.float32)})
+    with pytest.raises(UnsupportedModel, match=r"odd\.gguf has rotary factors of its own"):
+        gguf_to_folder(tmp_path / "odd.gguf", tmp_path / "out")
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("linear", "linear"), ("none", "default")])
+def test_linear_rotary_scaling_survives(tmp_path: Path, kind: str, expected: str) -> None:
+    write_gguf(tmp_path / "a.gguf", rope__scaling__type=kind, rope__scaling__factor=4.0)
+    gguf_to_folder(tmp_path / "a.gguf", tmp_path / "out")
+    parameters = scaling_of(tmp_path / "out")
+    assert (parameters.get("rope_type", "default"), parameters.get("factor", 4.0)) == (expected, 4.0)
+
+
+def test_rotary_scaling_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "a.gguf", rope__scaling__type="swirl", rope__scaling__factor=4.0)
+    with pytest.raises(UnsupportedModel, match="rotary scaling of the kind swirl"):
+        gguf_to_folder(tmp_path / "a.gguf", tmp_path / "out")

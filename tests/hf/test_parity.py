@@ -1,7 +1,7 @@
 """Our forward pass against transformers' own, in float64: the guard no comparison of drafts with plain decoding can be."""
 
 import copy
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import torch
 import transformers
 from decoding import plain
 from torch import Tensor
+from versions import rope
 
 from skipstone.draft.exit import ExitDrafter
 from skipstone.draft.skip import SkipDrafter
@@ -23,10 +24,6 @@ from skipstone.tree import Topology
 
 ATOL = 1e-9
 ORIGINAL = 12  # tokens the rotary scalings were made for; texts here are longer
-
-
-def _rope(kind: str, **parameters: object) -> dict[str, object]:
-    return {"rope_parameters": {"rope_type": kind, "rope_theta": 1e4, **parameters}}
 
 
 _LONG = {
@@ -46,9 +43,9 @@ CASES: dict[str, dict[str, object]] = {
     "llama, heads wider than hidden / heads": {"head_dim": 12},
     "llama, one key head": {"num_key_value_heads": 1},
     "llama, every head its own key": {"num_key_value_heads": 4},
-    "llama, linear": _rope("linear", factor=2.0),
-    "llama, yarn": {**_rope("yarn", **_YARN), "max_position_embeddings": 4 * ORIGINAL},
-    "llama, llama3": {**_rope("llama3", **_LLAMA3), "max_position_embeddings": 4 * ORIGINAL},
+    "llama, linear": rope("linear", factor=2.0),
+    "llama, yarn": {**rope("yarn", **_YARN), "max_position_embeddings": 4 * ORIGINAL},
+    "llama, llama3": {**rope("llama3", **_LLAMA3), "max_position_embeddings": 4 * ORIGINAL},
     "mistral": {"model_type": "mistral", "sliding_window": None},
     "mistral, window": {"model_type": "mistral", **_WINDOW},
     "mistral, window of two": {"model_type": "mistral", "sliding_window": 2},
@@ -59,7 +56,12 @@ CASES: dict[str, dict[str, object]] = {
         **_WINDOW,
     },
     "qwen2": {"model_type": "qwen2"},
-    "qwen2, windows from layer 1": {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1, **_WINDOW},
+    "qwen2, windows from layer 1": {
+        "model_type": "qwen2",
+        "use_sliding_window": True,
+        "max_window_layers": 1,
+        **_WINDOW,
+    },
     "qwen2, windows by layer type": {
         "model_type": "qwen2",
         "use_sliding_window": True,
@@ -67,7 +69,7 @@ CASES: dict[str, dict[str, object]] = {
         **_WINDOW,
     },
     "qwen2, window switched off": {"model_type": "qwen2", "use_sliding_window": False, **_WINDOW},
-    "qwen2, tied, yarn": {"model_type": "qwen2", "tie_word_embeddings": True, **_rope("yarn", **_YARN)},
+    "qwen2, tied, yarn": {"model_type": "qwen2", "tie_word_embeddings": True, **rope("yarn", **_YARN)},
     "qwen3": {"model_type": "qwen3"},
     "qwen3, biases, wide heads, windows": {
         "model_type": "qwen3",
@@ -79,20 +81,20 @@ CASES: dict[str, dict[str, object]] = {
     },
 }
 BY_LENGTH: dict[str, dict[str, object]] = {
-    "llama, dynamic": {**_rope("dynamic", factor=4.0), "max_position_embeddings": ORIGINAL},
-    "qwen2, dynamic": {"model_type": "qwen2", **_rope("dynamic", factor=4.0), "max_position_embeddings": ORIGINAL},
+    "llama, dynamic": {**rope("dynamic", factor=4.0), "max_position_embeddings": ORIGINAL},
+    "qwen2, dynamic": {"model_type": "qwen2", **rope("dynamic", factor=4.0), "max_position_embeddings": ORIGINAL},
     "mistral, dynamic, window": {
         "model_type": "mistral",
-        **_rope("dynamic", factor=4.0),
+        **rope("dynamic", factor=4.0),
         "max_position_embeddings": ORIGINAL,
         **_WINDOW,
     },
     "llama, dynamic, an original length that nobody reads": {
-        **_rope("dynamic", factor=4.0, original_max_position_embeddings=20),
+        **rope("dynamic", factor=4.0, original_max_position_embeddings=20),
         "max_position_embeddings": ORIGINAL,
     },
-    "llama, longrope": {**_rope("longrope", **_LONG), "max_position_embeddings": 4 * ORIGINAL},
-    "qwen3, longrope": {"model_type": "qwen3", **_rope("longrope", **_LONG), "max_position_embeddings": 4 * ORIGINAL},
+    "llama, longrope": {**rope("longrope", **_LONG), "max_position_embeddings": 4 * ORIGINAL},
+    "qwen3, longrope": {"model_type": "qwen3", **rope("longrope", **_LONG), "max_position_embeddings": 4 * ORIGINAL},
 }
 ALL = {**CASES, **BY_LENGTH}
 
@@ -100,7 +102,7 @@ TREE = Topology((-1, 0, 1, 0, 3, 1, 2, 6))
 TREE_TOKENS = [8, 31, 7, 9, 30, 2, 63, 11]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _network(case: str) -> HFNetwork:
     return tiny_network(layers=3, agreeing=0.5, **ALL[case])
 

@@ -11,6 +11,7 @@ from .check import check
 from .demo import demo
 from .drafters import drafters
 from .generate import generate
+from .inspect import inspect
 from .options import Debug
 from .outcome import Invocation
 from .pull import pull
@@ -31,7 +32,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(skipstone)
-    for command in (generate, pull, drafters, check, demo):
+    for command in (generate, pull, inspect, drafters, check, demo):
         app.command()(command)
     return app
 

@@ -1,4 +1,4 @@
-"""Attention biases that grow with distance instead of rotary angles (falcon's ALiBi), from the model's own function."""
+"""Attention biases that grow with distance instead of rotary angles (ALiBi), from the model's own function."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ class Alibi:
 
     build: Any  # the model module's build_alibi_tensor(attention_mask, heads, dtype)
     heads: int
-    head_dim: int
+    scale: float
 
     def mask(self, placement: Placement, dtype: torch.dtype) -> Tensor:
         """[B, heads, N, extent] additive: bias where visible, the least number elsewhere."""
         extent = int(placement.extent)
         ones = torch.ones(1, extent, dtype=torch.long, device=placement.visible.device)
-        table = self.build(ones, self.heads, dtype).view(self.heads, extent) / math.sqrt(self.head_dim)
+        table = self.build(ones, self.heads, dtype).view(self.heads, extent) * self.scale
         bias: Tensor = table[:, placement.key_positions].transpose(0, 1)[:, :, None]
         least = torch.finfo(dtype).min
         return bias.expand(-1, -1, placement.visible.shape[1], -1).masked_fill(~placement.visible[:, None], least)
 
 
 def alibi_of(body: Any, config: Any) -> Alibi | None:
-    """The ALiBi of a falcon that uses it."""
-    if not getattr(body, "use_alibi", False):
+    """The ALiBi of a Bloom, or of a Falcon that uses it, whose scores it joins before they are scaled."""
+    if not (getattr(body, "use_alibi", False) or config.model_type == "bloom"):
         return None
     build = sys.modules[type(body).__module__].build_alibi_tensor
-    return Alibi(build, config.num_attention_heads, config.hidden_size // config.num_attention_heads)
+    heads = config.num_attention_heads
+    scale = 1.0 if config.model_type == "bloom" else 1 / math.sqrt(config.hidden_size // heads)
+    return Alibi(build, heads, scale)

@@ -14,6 +14,7 @@ from ..cache import KVCache, LayerShape, Placement
 from ..errors import UnsupportedModel
 from .rotary import Angles
 
+_OURS = ("position_embeddings", "attention_mask", "position_ids", "alibi", "residual")
 _CACHE_NAMES = ("cache", "past_key_values", "past_key_value", "layer_past")
 
 
@@ -57,7 +58,12 @@ def attention_arguments(attention: nn.Module) -> dict[str, str]:
     Raises UnsupportedModel where it takes no cache.
     """
     names = inspect.signature(attention.forward).parameters
-    found = {ours: ours for ours in ("position_embeddings", "attention_mask", "position_ids", "alibi") if ours in names}
+    found = {ours: ours for ours in _OURS if ours in names}
+    shared = names.get("shared_kv_states")
+    if shared is not None and shared.default is inspect.Parameter.empty:
+        found["shared_kv_states"] = "shared_kv_states"
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in names.values()):
+        found["position_ids"] = "position_ids"  # some look for it there
     cache = cache_keyword(attention)
     if cache is None:
         raise UnsupportedModel(f"{type(attention).__name__} takes no cache of keys and values: it cannot be resumed")
@@ -79,12 +85,14 @@ class AttentionCall:
 
     def __call__(self, attention: Any, x: Tensor) -> Tensor:
         layer = attention.layer_idx
-        have = {
+        have: dict[str, Any] = {
             "position_embeddings": self.angles[self.kinds[layer]],
             "attention_mask": self.masks[self.windows[layer]],
             "position_ids": self.positions,
             "cache": self.view,
             "alibi": self.alibi,
+            "shared_kv_states": {},  # gemma4 puts keys there for layers that have none; we run it where all have
+            "residual": x.new_zeros(()),  # Bloom's adds it; our blocks do
         }
         output = attention(x, **{theirs: have[ours] for ours, theirs in self.arguments.items()})
         attended: Tensor = output[0] if isinstance(output, tuple) else output

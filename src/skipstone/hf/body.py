@@ -8,6 +8,9 @@ from typing import Any
 from torch import nn
 
 from ..errors import UnsupportedModel
+from .windows import layer_kinds
+
+_ATTENTIONS = ("sdpa", "eager")
 
 
 def check_supported(model: Any, config: Any) -> None:
@@ -15,7 +18,10 @@ def check_supported(model: Any, config: Any) -> None:
     kind = f'model type "{config.model_type}"'
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(f"{kind} is an encoder-decoder: use a decoder-only model")
-    if getattr(model, "_is_stateful", False):
+    if model.get_output_embeddings() is None:
+        raise UnsupportedModel(f"{type(model).__name__} has no LM head: it cannot generate text")
+    kinds = layer_kinds(config, 0)
+    if getattr(model, "_is_stateful", False) and not kinds:  # hybrids without a recurrent layer are none
         raise UnsupportedModel(
             f"{kind} is recurrent: its state cannot be taken back when drafted tokens are rejected; "
             "use a model with ordinary attention"
@@ -24,12 +30,18 @@ def check_supported(model: Any, config: Any) -> None:
         raise UnsupportedModel(
             f"{kind} shares keys and values between layers: a plan that skips one would starve others"
         )
+    if getattr(config, "_attn_implementation", "sdpa") not in _ATTENTIONS:
+        raise UnsupportedModel(
+            f'attention "{config._attn_implementation}" takes no mask for drafted trees: load the model with '
+            'attn_implementation="sdpa"'
+        )
 
 
 def body_of(model: Any) -> tuple[Any, Sequence[Any]]:
     """The decoder (of the text part, in a multimodal wrapper) and its layers. Raises UnsupportedModel."""
     decoder: Any = model.get_decoder()
-    for body in (decoder, getattr(decoder, "language_model", None), model.base_model):
+    parts = [getattr(decoder, name, None) for name in ("language_model", "text_model")]
+    for body in (decoder, *parts, model.base_model):
         layers = _layers(body)
         if layers is not None:
             return body, layers

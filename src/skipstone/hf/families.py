@@ -11,7 +11,7 @@ from ..errors import UnsupportedModel
 from .wiring import Wiring
 
 _ATTENTIONS = ("self_attn", "attention", "attn", "self_attention")
-_MLPS = ("mlp", "block_sparse_moe", "feed_forward")
+_MLPS = ("mlp", "block_sparse_moe+shared_mlp", "block_sparse_moe", "shared_mlp", "feed_forward")
 
 
 def wirings_of(layer: Any, config: Any) -> list[Wiring]:
@@ -23,6 +23,10 @@ def wirings_of(layer: Any, config: Any) -> list[Wiring]:
     if known is not None:
         return [known]
     names = {name for name, _ in layer.named_children()}
+    if crossing := sorted(name for name in names if name.startswith(("encoder_attn", "cross"))):
+        raise UnsupportedModel(
+            f'model type "{config.model_type}" attends to an encoder ({crossing[0]}): use a decoder-only model'
+        )
     found = [wiring for wiring in _candidates() if _parts(wiring) <= names]
     if not found:
         raise UnsupportedModel(
@@ -43,6 +47,8 @@ def _shapes() -> list[Wiring]:
     return [
         Wiring(mlp_norm="pre_feedforward_layernorm", **behind),
         Wiring(attn_post="post_self_attn_layernorm", mlp_post="post_mlp_layernorm"),
+        Wiring(attn_post="post_attention_layernorm", mlp_norm="pre_mlp_layernorm", mlp_post="post_mlp_layernorm"),
+        Wiring(attn_post="post_norm1", mlp_post="post_norm2"),
         Wiring(mlp_norm="pre_feedforward_layernorm"),
         Wiring(),
         Wiring(attn_norm="attention_layernorm", mlp_norm="feedforward_layernorm"),
@@ -55,7 +61,8 @@ def _shapes() -> list[Wiring]:
 
 
 def _parts(wiring: Wiring) -> set[str]:
-    named = (wiring.attn, wiring.mlp, wiring.attn_norm, wiring.mlp_norm, wiring.attn_post, wiring.mlp_post)
+    mlps = (wiring.mlp or "").split("+")
+    named = (wiring.attn, *mlps, wiring.attn_norm, wiring.mlp_norm, wiring.attn_post, wiring.mlp_post)
     return {name for name in named if name is not None}
 
 
@@ -66,8 +73,8 @@ def _known(config: Any) -> Wiring | None:
             return Wiring(attn="attention", parallel=config.use_parallel_residual)
         case "falcon":
             return _falcon(config)
-        case "opt":
-            after = not config.do_layer_norm_before
+        case "opt" | "biogpt":
+            after = not getattr(config, "do_layer_norm_before", True)
             return Wiring(mlp=None, attn_norm="self_attn_layer_norm", mlp_norm="final_layer_norm", after=after)
         case "stablelm" if config.use_parallel_residual:
             return Wiring(mlp_norm="input_layernorm", parallel=True)

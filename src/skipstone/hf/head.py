@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import UnsupportedModel
 from .widen import widened
 
-_NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm")
+_NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "layer_norm")
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Head:
         return replace(self, **{name: widened(getattr(self, name)) for name in ("norm", "project", "linear")})
 
 
-def head_of(model: Any, body: Any, config: Any) -> Head:
-    """Raises UnsupportedModel where the model has no LM head."""
+def head_of(model: Any, body: Any, config: Any, finish: bool = True) -> Head:
+    """Raises UnsupportedModel where the model has no LM head. Without ``finish`` logits stay what its linear gives."""
     linear = model.get_output_embeddings()
     if linear is None:
         raise UnsupportedModel(f"{type(model).__name__} has no LM head: it cannot generate text")
     norm = next((getattr(body, name) for name in _NORMS if getattr(body, name, None) is not None), None)
-    return Head(norm, getattr(body, "project_out", None), linear, _finish(config))
+    return Head(norm, getattr(body, "project_out", None), linear, _finish(config) if finish else None)
 
 
 def _finish(config: Any) -> Callable[[Tensor], Tensor] | None:

@@ -23,14 +23,17 @@ from .widen import WidenedLayers
 from .windows import layer_kinds, windows_of
 from .wiring import Block, Wiring, take_apart
 
+_NO_LIMIT = 1 << 15  # for models that know distances only and name no limit (Bloom)
+
 
 class HFNetwork:
     """Runs ``model`` (a transformers causal LM in eval mode) under layer plans; see ``Network`` for the contract.
 
-    ``wiring`` overrides what the layers' names suggest. Raises UnsupportedModel for what cannot be decoded with plans.
+    ``wiring`` overrides what the layers' names suggest; ``finish=False`` leaves out what the text config would do to
+    logits. Raises UnsupportedModel for what cannot be decoded with plans.
     """
 
-    def __init__(self, model: Any, wiring: Wiring | None = None) -> None:
+    def __init__(self, model: Any, wiring: Wiring | None = None, finish: bool = True) -> None:
         self.model = model
         self.config = model.config.get_text_config()
         check_supported(model, self.config)
@@ -40,14 +43,14 @@ class HFNetwork:
         self.wiring = wiring or wirings_of(layers[0], self.config)[0]
         self.blocks: Sequence[Block] = [take_apart(layer, self.wiring) for layer in layers]
         self.embedding = embedding_of(body, self.config)
-        self.head = head_of(model, body, self.config)
+        self.head = head_of(model, body, self.config, finish)
         self.kinds = layer_kinds(self.config, self.num_layers)
-        self.windows = windows_of(self.config, self.num_layers)
         self.rotaries = rotaries_of(body, self.config, self.kinds)
         self.alibi = alibi_of(body, self.config)
         self.arguments = attention_arguments(self.blocks[0].attn)
         self.vocab_size: int = self.head.linear.weight.shape[0]
         self.context: int = context_of(self.config)
+        self.windows = windows_of(model, self.config, self.num_layers, self.context)
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
         self.shapes = self._probe_shapes()
@@ -87,9 +90,9 @@ class HFNetwork:
             masks: dict[int | None, Tensor | None] = {None: self.alibi.mask(placement, hidden.dtype)}
         else:
             masks = masks_for(placement, self.windows)
-            if self.model.config._attn_implementation == "eager":
+            if self.config._attn_implementation == "eager":
                 masks = additive(masks, hidden.dtype)
-        flag = None if self.alibi is None else hidden.new_zeros(0)
+        flag = None if self.alibi is None else hidden.new_zeros(1, 1, 1)
         return AttentionCall(view, self.arguments, self.kinds, self.windows, angles, masks, placement.positions, flag)
 
     @torch.inference_mode()
@@ -112,4 +115,5 @@ def context_of(config: Any) -> int:
     parameters = rope_parameters(config)
     kind = parameters.get("rope_type", parameters.get("type", "default"))
     factor = parameters.get("factor", 1.0) if kind in ("linear", "dynamic") else 1.0
-    return int(config.max_position_embeddings * (factor or 1.0))
+    longest = getattr(config, "max_position_embeddings", None) or _NO_LIMIT
+    return int(longest * (factor or 1.0))

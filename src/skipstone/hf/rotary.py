@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..cache import Placement
 
-Angles = tuple[Tensor, Tensor]  # cos and sin, each [B, N, D]
+Angles = Tensor | tuple[Tensor, ...]  # cos and sin, each [B, N, D]; complex numbers [B, N, D / 2] in some models
 
 
 class Rotary:
@@ -25,6 +25,7 @@ class Rotary:
     def __init__(self, module: Any, parameters: Mapping[str, Any], config: Any, kind: str | None = None) -> None:
         self.module = module
         self.more = {} if kind is None else {"layer_type": kind}
+        self.axes = 3 if "mrope_section" in parameters else 0  # of images; text has the same position on all of them
         self.scaling: str = parameters.get("rope_type", parameters.get("type", "default")) or "default"
         self.original: int = config.max_position_embeddings
         if self.scaling == "longrope":  # the dynamic modules read max_position_embeddings alone
@@ -35,35 +36,40 @@ class Rotary:
             )
 
     def __call__(self, x: Tensor, placement: Placement) -> Angles:
-        """Angles for the placed nodes in the dtype and on the device of ``x``."""
+        """Angles for the placed nodes in the dtype and on the device of ``x``, as the model's attention takes them."""
+        parts = self._parts(x, placement)
+        return parts if len(parts) > 1 else parts[0]
+
+    def _parts(self, x: Tensor, placement: Placement) -> tuple[Tensor, ...]:
         if self.scaling == "longrope":
             return self._grouped(x, placement, (placement.reach > self.original).long())
         if "dynamic" in self.scaling:
             return self._grouped(x, placement, placement.reach * (placement.reach > self.original))
         return self._call(x, placement.positions)
 
-    def _grouped(self, x: Tensor, placement: Placement, group: Tensor) -> Angles:
+    def _grouped(self, x: Tensor, placement: Placement, group: Tensor) -> tuple[Tensor, ...]:
         keys = group.unique().tolist()
         if len(keys) == 1:
             return self._at_length(x, placement.positions, int(placement.reach.max()))
-        cos, sin = self._at_length(x, placement.positions, int(placement.reach[group == keys[0]].max()))
+        parts = self._at_length(x, placement.positions, int(placement.reach[group == keys[0]].max()))
         for key in keys[1:]:
             members = group == key
             of_key = self._at_length(x, placement.positions, int(placement.reach[members].max()))
-            cos = torch.where(members[..., None], of_key[0], cos)
-            sin = torch.where(members[..., None], of_key[1], sin)
-        return cos, sin
+            parts = tuple(torch.where(members[..., None], new, old) for new, old in zip(of_key, parts, strict=True))
+        return parts
 
-    def _at_length(self, x: Tensor, positions: Tensor, length: int) -> Angles:
+    def _at_length(self, x: Tensor, positions: Tensor, length: int) -> tuple[Tensor, ...]:
         """Angles as in a call whose highest position is ``length - 1``; meaningless for positions beyond that."""
         self._call(x, positions.new_zeros(1, 1))  # a short call makes the module forget a longer one before
         last = positions.new_full((len(positions), 1), length - 1)
-        cos, sin = self._call(x, torch.cat([positions.clamp(max=length - 1), last], dim=1))
-        return cos[:, :-1], sin[:, :-1]
+        parts = self._call(x, torch.cat([positions.clamp(max=length - 1), last], dim=1))
+        return tuple(part[..., :-1, :] for part in parts)
 
-    def _call(self, x: Tensor, positions: Tensor) -> Angles:
-        cos, sin = self.module(x, positions, **self.more)
-        return cos, sin
+    def _call(self, x: Tensor, positions: Tensor) -> tuple[Tensor, ...]:
+        if self.axes:
+            positions = positions[None].expand(self.axes, -1, -1)
+        angles = self.module(x, positions, **self.more)
+        return angles if isinstance(angles, tuple) else (angles,)
 
 
 def rotaries_of(body: Any, config: Any, kinds: list[str]) -> dict[str, Rotary | None]:
@@ -72,16 +78,24 @@ def rotaries_of(body: Any, config: Any, kinds: list[str]) -> dict[str, Rotary | 
 
 
 def _rotary(body: Any, config: Any, kind: str) -> Rotary | None:
+    old = _before_5(body, config, kind)
+    if old is not None:
+        return old
     module = getattr(body, "rotary_emb", None)
     if module is None:
         return None
     parameters = rope_parameters(config)
     if "layer_type" in inspect.signature(module.forward).parameters and kind in parameters:
         return Rotary(module, parameters[kind], config, kind)
-    local = getattr(body, "rotary_emb_local", None)  # gemma3 before transformers 5
-    if local is not None and kind == "sliding_attention":
-        return Rotary(local, {}, config)
     return Rotary(module, parameters, config)
+
+
+def _before_5(body: Any, config: Any, kind: str) -> Rotary | None:
+    """Before transformers 5 gemma3 and olmo3 had a second module, without scaling, for their sliding layers."""
+    modules: Any = getattr(body, "rotary_embs", None) or {"sliding_attention": getattr(body, "rotary_emb_local", None)}
+    if kind not in modules or modules[kind] is None:
+        return None
+    return Rotary(modules[kind], {} if kind == "sliding_attention" else rope_parameters(config), config)
 
 
 def rope_parameters(config: Any) -> dict[str, Any]:

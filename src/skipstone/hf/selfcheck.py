@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from ..cache import KVCache
+from ..cache import KVCache, Placement
 from ..errors import ParityError
 from ..plan import LayerPlan
 from ..tree import Topology
@@ -21,35 +24,37 @@ def probe_tokens(network: HFNetwork, length: int = 24) -> list[int]:
 
 
 @torch.inference_mode()
-def parity_gap(network: HFNetwork, tokens: list[int]) -> float:
+def parity_gap(network: HFNetwork, tokens: list[int], start: int = 0) -> float:
     """Largest |ours - theirs| over the logits of ``tokens``, relative to the largest |logit|.
 
     Ours runs the first half as prefill, then a tree whose side branch must stay unseen, resumed in the middle.
+    ``start`` is the position of the first token.
     """
-    theirs = network.model(input_ids=torch.tensor([tokens], device=network.device), use_cache=False).logits[0]
-    ours = _ours(network, tokens)
+    where = {"position_ids": start + torch.arange(len(tokens), device=network.device)[None]} if start else {}
+    ids = torch.tensor([tokens], device=network.device)
+    theirs = network.model(input_ids=ids, use_cache=False, **where).logits[0]
     scale = theirs.abs().max().clamp_min(1.0)
-    return float((ours - theirs).abs().max() / scale)
+    return float((_ours(network, tokens, start) - theirs).abs().max() / scale)
 
 
-def _ours(network: HFNetwork, tokens: list[int]) -> Tensor:
+def _ours(network: HFNetwork, tokens: list[int], start: int) -> Tensor:
     cache = network.new_cache(1, len(tokens) + 1)
     cache.reset(0, len(tokens))
     half = max(len(tokens) // 2, 1)
-    first = _part(network, cache, tokens[:half], Topology.chain(half))
+    first = _part(network, cache, tokens[:half], Topology.chain(half), start)
     cache.commit([0], [range(half)])
     if half == len(tokens):
         return first
     chain = len(tokens) - half
     comb = Topology.comb((2, *[1] * (chain - 2))) if chain > 1 else Topology.chain(1)
     decoy = [tokens[0]] * (len(comb) - chain)
-    second = _part(network, cache, [*tokens[half:], *decoy], comb)
+    second = _part(network, cache, [*tokens[half:], *decoy], comb, start)
     return torch.cat([first, second[:chain]])
 
 
-def _part(network: HFNetwork, cache: KVCache, tokens: list[int], topology: Topology) -> Tensor:
+def _part(network: HFNetwork, cache: KVCache, tokens: list[int], topology: Topology, start: int) -> Tensor:
     """Logits [N, V] of placed tokens, run in two plans that meet in the middle of the network."""
-    placement = cache.place(topology, [0])
+    placement = _moved(cache.place(topology, [0]), start)
     middle = network.num_layers // 2
     x = torch.tensor([tokens], device=network.device)
     if middle:
@@ -57,9 +62,25 @@ def _part(network: HFNetwork, cache: KVCache, tokens: list[int], topology: Topol
     return network.logits(network.run(x, placement, cache, LayerPlan.rest(middle, network.num_layers)).hidden)[0]
 
 
+def _moved(placement: Placement, start: int) -> Placement:
+    """The same nodes as part of a text that begins at position ``start``."""
+    return replace(
+        placement,
+        positions=placement.positions + start,
+        key_positions=placement.key_positions + start,
+        reach=placement.reach + start,
+    )
+
+
 def check_parity(network: HFNetwork) -> float:
-    """Raise ParityError unless our pass gives the model's own logits within rounding; returns the gap."""
+    """Raise ParityError unless our pass gives the model's own logits within rounding; returns the gap.
+
+    A second, shorter probe lies at the far end of the context: scalings that set in late show nowhere else.
+    """
     gap = parity_gap(network, probe_tokens(network))
+    far = probe_tokens(network, 8)
+    if network.alibi is None and "position_ids" in inspect.signature(network.model.forward).parameters:
+        gap = max(gap, parity_gap(network, far, network.context - len(far)))
     limit = _TOLERANCE.get(network.dtype, 1e-1)
     if not gap <= limit:
         raise ParityError(

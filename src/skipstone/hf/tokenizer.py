@@ -8,12 +8,16 @@ from typing import Any
 
 from ..errors import CheckpointError, RequestError
 from .quiet import quiet
-from .reason import reason
+from .reason import reason, told_as
 
 Message = Mapping[str, Any]  # {"role": …, "content": …}
 
 
-_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_FILES = (
+    *("tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt", "merges.txt"),
+    *("spiece.model", "sentencepiece.bpe.model"),
+)
+_NO_LIMIT = int(1e30)  # as transformers writes it
 
 
 class HFTokenizer:
@@ -28,15 +32,24 @@ class HFTokenizer:
         import transformers
 
         loader: Any = transformers.AutoTokenizer
-        try:
-            with quiet():
-                return cls(loader.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
-        except Exception as error:  # tokenizers raises bare Exception for a damaged file
-            if not any((folder / name).is_file() for name in _FILES):
-                raise CheckpointError(
-                    f"{folder} has no tokenizer.json: fetch the model's tokenizer files too"
-                ) from error
-            raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {reason(error)}") from error
+        if not cls.lies_in(folder):
+            raise CheckpointError(f"{folder} has no tokenizer.json: fetch the model's tokenizer files too")
+        with quiet(), told_as(CheckpointError, f"the tokenizer of {folder} cannot be loaded", memory=True):
+            found = cls(loader.from_pretrained(folder, local_files_only=True, trust_remote_code=False))
+            found._try()
+        return found
+
+    def _try(self) -> None:
+        """Whatever a damaged tokenizer raises when it is used, it raises now."""
+        if not isinstance(self.tokenizer.model_max_length, int | float):
+            self.tokenizer.model_max_length = _NO_LIMIT  # only ever warned of; texts end with the model's context
+        self.decode(self.encode("a 1"))
+        _ = self.bos_id, self.eos_id, self.has_chat
+
+    @staticmethod
+    def lies_in(folder: Path) -> bool:
+        """Whether a folder has a tokenizer at all."""
+        return any((folder / name).is_file() for name in _FILES)
 
     @property
     def bos_id(self) -> int | None:
@@ -45,6 +58,15 @@ class HFTokenizer:
     @property
     def eos_id(self) -> int | None:
         return self.tokenizer.eos_token_id  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> int:
+        """Tokens that have a text, added ones included."""
+        return len(self.tokenizer)
+
+    def token(self, token: int) -> str:
+        """How the vocabulary writes a token; empty where it has none of that number."""
+        return str(self.tokenizer.convert_ids_to_tokens(token) or "")
 
     @property
     def has_chat(self) -> bool:
@@ -62,6 +84,8 @@ class HFTokenizer:
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of a conversation in the model's chat template, ready for the assistant's turn.
 
+        A template is a program that comes with the model: it runs in a sandbox and reaches nothing, but nobody stops it
+        from counting very far.
         Raises RequestError where the model has no template or the template refuses the messages.
         """
         if not self.has_chat:

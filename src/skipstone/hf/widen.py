@@ -11,7 +11,13 @@ T = TypeVar("T")
 
 def widened(module: Any) -> Any:
     """A float64 copy of a module; None stays None."""
-    return None if module is None else copy.deepcopy(module).double()
+    if module is None:
+        return None
+    wide = copy.deepcopy(module).double()
+    for part in wide.modules():
+        if getattr(getattr(part, "config", None), "_experts_implementation", None) is not None:
+            part.config._experts_implementation = "eager"  # grouped products know no float64
+    return wide
 
 
 class WidenedLayers(Sequence[T]):

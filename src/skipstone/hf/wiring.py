@@ -7,6 +7,7 @@ that was read right is not a matter of belief: parity with the model's own pass 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class Wiring:
     """
 
     attn: str = "self_attn"
-    mlp: str | None = "mlp"
+    mlp: str | None = "mlp"  # "a+b": the sum of two; None: OPT keeps the projections in the layer itself
     attn_norm: str | None = "input_layernorm"
     mlp_norm: str | None = "post_attention_layernorm"
     attn_post: str | None = None
@@ -50,11 +51,16 @@ class Block:
     parallel: bool
     after: bool
     scale: float
+    output: Tensor | None  # gemma4: what leaves the layer is multiplied by it
 
     def __call__(self, x: Tensor, attn: bool, mlp: bool, attend: Attend) -> Tensor:
         """x [B, N, H] through the sublayers that run; one that does not drops its norms too."""
-        if self.parallel:
-            return self._parallel(x, attn, mlp, attend)
+        if not (attn or mlp):
+            return x
+        x = (self._parallel if self.parallel else self._serial)(x, attn, mlp, attend)
+        return x if self.output is None else x * self.output
+
+    def _serial(self, x: Tensor, attn: bool, mlp: bool, attend: Attend) -> Tensor:
         if attn:
             x = self._add(x, attend(self.attn, self._before(x, self.attn_norm)), self.attn_norm, self.attn_post)
         if mlp:
@@ -82,14 +88,15 @@ def take_apart(layer: Any, wiring: Wiring) -> Block:
     """Raises UnsupportedModel where the layer lacks a part the wiring names."""
     return Block(
         attn=_part(layer, wiring.attn),
-        mlp=_mlp(_part(layer, wiring.mlp)) if wiring.mlp is not None else _opt_mlp(layer),
+        mlp=_mlp(layer, wiring.mlp) if wiring.mlp is not None else _opt_mlp(layer),
         attn_norm=_optional(layer, wiring.attn_norm),
         mlp_norm=_optional(layer, wiring.mlp_norm),
         attn_post=_optional(layer, wiring.attn_post),
         mlp_post=_optional(layer, wiring.mlp_post),
         parallel=wiring.parallel,
         after=wiring.after,
-        scale=float(getattr(layer, "residual_multiplier", 1.0)),
+        scale=float(getattr(layer, "residual_multiplier", getattr(layer, "residual_scale", 1.0))),
+        output=getattr(layer, "layer_scalar", None),
     )
 
 
@@ -104,11 +111,22 @@ def _optional(layer: Any, name: str | None) -> Part | None:
     return None if name is None else _part(layer, name)
 
 
-def _mlp(mlp: Any) -> Part:
-    """Mixtures of experts may return what their router thought as well."""
+def _mlp(layer: Any, names: str) -> Part:
+    """One module, or the sum of two (experts and what all tokens share), of which a layer may lack one."""
+    first, *others = [
+        _one_mlp(getattr(layer, name)) for name in names.split("+") if getattr(layer, name, None) is not None
+    ]
+    if not others:
+        return first
+    return lambda x: first(x) + others[0](x)
+
+
+def _one_mlp(mlp: Any) -> Part:
+    """Mixtures of experts may return what their router thought as well; Bloom's adds the residual itself, here 0."""
+    takes_residual = "residual" in inspect.signature(mlp.forward).parameters
 
     def run(x: Tensor) -> Tensor:
-        output = mlp(x)
+        output = mlp(x, x.new_zeros(())) if takes_residual else mlp(x)
         result: Tensor = output[0] if isinstance(output, tuple) else output
         return result
 
@@ -116,5 +134,4 @@ def _mlp(mlp: Any) -> Part:
 
 
 def _opt_mlp(layer: Any) -> Part:
-    """OPT keeps the two projections of its MLP in the layer itself."""
     return lambda x: layer.fc2(layer.activation_fn(layer.fc1(x)))

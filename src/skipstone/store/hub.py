@@ -34,18 +34,20 @@ def hub_error(repo_id: str, error: Exception) -> StoreError:
     return StoreError(f"cannot download {repo_id} from the hub: {reason}; give the path of a model folder instead")
 
 
-def hub_snapshot(repo_id: str, progress: Callable[[str], None]) -> Path:
+def hub_snapshot(repo_id: str, progress: Callable[[str], None], *, offline: bool = False) -> Path:
     """A repository in the hub's own cache, which transformers shares; fetched first where it is not there whole.
 
-    Raises StoreError when the hub cannot be reached or knows no such repository.
+    Raises StoreError when the hub cannot be reached or knows no such repository, and offline when it is not there.
     """
     from huggingface_hub import snapshot_download
 
-    progress(f"looking up {repo_id} on the hub")
+    progress(f"looking up {repo_id} {'in the hub cache' if offline else 'on the hub'}")
     with disk_errors(Path(repo_id)):
         try:
-            return Path(snapshot_download(repo_id, allow_patterns=list(WANTED)))
+            return Path(snapshot_download(repo_id, allow_patterns=list(WANTED), local_files_only=offline))
         except Exception as error:
             if disk_is_full(error):
                 raise
+            if offline:
+                raise StoreError(f"offline, and {repo_id} is not in the hub cache: load it once online") from error
             raise hub_error(repo_id, error) from error

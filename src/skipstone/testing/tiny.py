@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from ..hf.network import HFNetwork
@@ -23,6 +25,8 @@ _TINY = {
     "eos_token_id": None,
     "pad_token_id": None,
 }
+# what the last matrix of an attention or MLP is called
+_LAST = {"o_proj", "out_proj", "dense", "c_proj", "down_proj", "fc2", "fc_out", "dense_4h_to_h", "w2", "wo"}
 
 
 def tiny_network(
@@ -34,35 +38,69 @@ def tiny_network(
     dtype: torch.dtype = torch.float64,
     **config: Any,
 ) -> HFNetwork:
-    """A small transformers model with the weights of ``seed``; ``config`` overrides any field of its configuration.
+    """A small transformers model of any type with the weights of ``seed``; ``config`` overrides its configuration.
 
-    ``agreeing`` from 0 to 1 weakens every layer after the first, so that drafts of some layers guess right more often.
+    ``agreeing`` from 0 to 1 weakens every layer after the first, so that drafts of some layers guess right more often
+    (in vain where norms behind the sublayers make up for it).
     """
+    from ..hf.body import body_of
+    from ..hf.fit import fit
+
+    model = tiny_model(model_type, layers=layers, seed=seed, dtype=dtype, **config)
+    if agreeing:
+        _weaken(body_of(model)[1][1:], 1 - agreeing)
+    return fit(model)[0]
+
+
+def tiny_model(
+    model_type: str = "llama", *, layers: int = 4, seed: int = 0, dtype: torch.dtype = torch.float64, **config: Any
+) -> Any:
+    """The model of ``tiny_network``."""
     from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    from ..hf.network import HFNetwork
-
-    settings = AutoConfig.for_model(model_type, **{**_TINY, "num_hidden_layers": layers, **config})
+    fields = {**_TINY, "num_hidden_layers": layers, **copy.deepcopy(config)}  # some types edit their lists in place
+    settable = {name: value for name, value in fields.items() if not _computed(CONFIG_MAPPING[model_type], name)}
+    settings = AutoConfig.for_model(model_type, **settable)
+    if dtype == torch.float64:
+        settings._experts_implementation = "eager"  # grouped products know no float64
     model = AutoModelForCausalLM.from_config(settings, dtype=dtype).eval()
+    fill(model, seed)
+    return model
+
+
+def _computed(settings: type, name: str) -> bool:
+    """Whether a configuration class works ``name`` out by itself (Falcon's head_dim)."""
+    found = getattr(settings, name, None)
+    return isinstance(found, property) and found.fset is None
+
+
+@torch.no_grad()
+def fill(model: Any, seed: int) -> None:
+    """Weights that make every part matter, unlike those that models start training from."""
     generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            _fill(name, weight, generator)
-        for layer in model.model.layers[1:]:
-            layer.self_attn.o_proj.weight *= 1 - agreeing
-            layer.mlp.down_proj.weight *= 1 - agreeing
-    return HFNetwork(model)
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    head = model.get_output_embeddings()
+    for name, weight in _numbers(model):
+        draw = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
+        if weight.dim() < 2:
+            weight.copy_(0.2 * draw + (0.0 if name.endswith("bias") else 1.0))
+        elif id(weight) in tables:
+            weight.copy_(draw)
+        else:
+            weight.copy_(draw * (3.0 if head is not None and weight is head.weight else 1.5) / weight.shape[-1] ** 0.5)
 
 
-def _fill(name: str, weight: Tensor, generator: torch.Generator) -> None:
-    """Weights that make attention and position matter, unlike the tiny ones models start training from."""
-    draw = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-    if weight.dim() == 1:
-        value = 0.2 * draw + (0.0 if name.endswith("bias") else 1.0)
-    else:
-        value = draw * {"embed_tokens": 1.0, "lm_head": 3.0}.get(name.split(".")[-2], 1.5) / _spread(name, weight)
-    weight.copy_(value)
+def _numbers(model: Any) -> Iterator[tuple[str, Tensor]]:
+    """Parameters, then whatever else a checkpoint of the model holds."""
+    yield from model.named_parameters()
+    kept = model.state_dict().keys()
+    yield from ((name, buffer) for name, buffer in model.named_buffers() if name in kept and buffer.is_floating_point())
 
 
-def _spread(name: str, weight: Tensor) -> float:
-    return 1.0 if "embed_tokens" in name else float(weight.shape[-1] ** 0.5)
+@torch.no_grad()
+def _weaken(layers: Sequence[Any], factor: float) -> None:
+    for layer in layers:
+        for name, weight in layer.named_parameters():
+            if weight.dim() > 1 and not _LAST.isdisjoint(name.split(".")):
+                weight *= factor

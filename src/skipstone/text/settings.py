@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import RequestError, UsageError, did_you_mean
+from ..hf.reason import shown
 from ..sampling import Constraint, SamplingParams
 
 
@@ -83,13 +84,13 @@ class GenerationSettings:
             names = ("temperature", "top_k", "top_p", "min_p")
             values |= {name: self._or_default(name, defaults) for name in names}
             values["temperature"] = 1.0 if values["temperature"] is None else values["temperature"]
-        return SamplingParams(**{name: value for name, value in values.items() if value is not None})
+        return SamplingParams(**{name: _number(name, value) for name, value in values.items() if value is not None})
 
     def _or_default(self, name: str, defaults: Mapping[str, Any]) -> Any:
         given = getattr(self, name)
         value = given if given is not None else defaults.get(name)
         if isinstance(value, bool) or not isinstance(value, _NUMBERS[name]):
-            raise UsageError(f"the model's generation_config asks for {name}={value!r}, not a number: give {name}=…")
+            raise UsageError(f"the model's generation_config asks for {name}={shown(value)}, not a number: give {name}=…")
         return value
 
     def _samples(self, defaults: Mapping[str, Any]) -> bool:
@@ -120,6 +121,16 @@ class GenerationSettings:
     def stops(self) -> tuple[str, ...]:
         """Stop strings."""
         return (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
+
+
+def _number(name: str, value: Any) -> Any:
+    """A whole number where a fraction could stand may be too large for either."""
+    if not isinstance(value, int) or abs(value) < 2**63 or name in ("top_k", "seed"):
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise RequestError(f"{name}={shown(value)} is out of range: it is larger than any float") from None
 
 
 _Optional = type(None)

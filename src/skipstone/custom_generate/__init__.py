@@ -1,0 +1,1 @@
+"""``skipstone.decode``: Skipstone inside transformers' own ``generate``."""

@@ -1,0 +1,104 @@
+"""The callable for ``model.generate(..., custom_generate=skipstone.decode)``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from transformers import StopStringCriteria
+
+from ..drafting import Drafter
+from ..errors import UsageError
+from ..hf.fit import fit
+from ..hf.network import HFNetwork
+from ..hf.wiring import Wiring
+from ..plugins import make_drafter
+from .call import Call, check
+from .kept_back import kept_back
+from .plain import decode_plainly, reason_for_plain
+from .prompts import prompts_of
+from .result import result_of
+from .texts import generate
+
+
+class Decoder:
+    """Decodes for transformers' ``generate``; remembers nothing of a model but how its layers are wired."""
+
+    def __init__(self) -> None:
+        self._fitting: WeakKeyDictionary[Any, tuple[Wiring, bool]] = WeakKeyDictionary()
+
+    def __call__(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        *,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        drafter: str | Drafter = "ngram",
+        seed: int | None = None,
+        streamer: Any = None,
+        tokenizer: Any = None,
+        stop_strings: str | Sequence[str] | None = None,
+        **model_kwargs: Any,
+    ) -> Any:
+        """What ``generate`` returns, token for token what it would return without us; sampling has own random numbers.
+
+        To be called by ``generate``, which passes on what it does not know: ``drafter`` is a name with options
+        ("exit:layer=8") or a Drafter; ``seed`` of the samples is drawn from torch's generator where it is not given.
+        Raises UsageError, with its name, for an argument that cannot be served.
+        """
+        kept = kept_back()
+        call = Call(
+            model=model,
+            input_ids=input_ids,
+            processors=logits_processor,
+            criteria=_with_strings(stopping_criteria, stop_strings, tokenizer or kept.get("tokenizer")),
+            config=generation_config,
+            streamer=streamer if streamer is not None else kept.get("streamer"),
+            seed=seed,
+            model_kwargs=model_kwargs,
+        )
+        check(call, kept)
+        if streamer is not None and "streamer" not in kept:
+            streamer.put(input_ids.cpu())  # generate has not seen it, as in partial(skipstone.decode, streamer=…)
+        return self._decode(call, drafter)
+
+    def _decode(self, call: Call, drafter: str | Drafter) -> Any:
+        given = call.model_kwargs
+        prompts = prompts_of(call.input_ids, given.get("attention_mask"), given.get("position_ids"))
+        if reason := reason_for_plain(call):
+            return decode_plainly(call, reason)
+        network = self._network(call.model)
+        chosen = make_drafter(drafter, network) if isinstance(drafter, str) else drafter
+        if call.seed is None and call.config.do_sample:
+            call = replace(call, seed=int(torch.randint(2**62, ())))
+        rows = generate(call, network, chosen, prompts)
+        if call.streamer is not None:
+            call.streamer.end()
+        return result_of(call, rows)
+
+    def _network(self, model: Any) -> HFNetwork:
+        """Checked against the model's own pass the first time; built anew each time, as modules come and go."""
+        if model in self._fitting:
+            return HFNetwork(model, *self._fitting[model])
+        network, _ = fit(model)
+        self._fitting[model] = network.wiring, network.head.finish is not None
+        return network
+
+
+def _with_strings(criteria: Any, strings: str | Sequence[str] | None, tokenizer: Any) -> Any:
+    """``criteria`` and one more for stop strings, which ``generate`` cannot make itself as it loses the tokenizer."""
+    if not strings:
+        return criteria
+    if tokenizer is None:
+        raise UsageError("stop_strings need a tokenizer to be found: give tokenizer=… to generate")
+    wanted = [strings] if isinstance(strings, str) else list(strings)
+    return type(criteria)([*criteria, StopStringCriteria(tokenizer=tokenizer, stop_strings=wanted)])
+
+
+decode = Decoder()

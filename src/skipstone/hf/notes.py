@@ -1,0 +1,57 @@
+"""What a user would not expect of a loaded model, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .checkpoint import Checkpoint
+from .network import HFNetwork
+from .placing import moved_in
+from .quantised import own_modules
+from .stored import main_dtype
+
+
+def notes_on(checkpoint: Checkpoint, network: HFNetwork, dtype: str) -> list[str]:
+    """``dtype`` as asked for: conversions are told where nobody asked for them."""
+    found = [
+        _text_only(network.model),
+        _converted(checkpoint, network) if dtype == "auto" else "",
+        moved_in(network.model),
+        _generic(network.model),
+        _exits(checkpoint.config),
+    ]
+    return [note for note in found if note]
+
+
+def _text_only(model: Any) -> str:
+    wrapper = model.config.get_text_config() is not model.config
+    return f"a {model.config.model_type} model takes text only here" if wrapper else ""
+
+
+def _converted(checkpoint: Checkpoint, network: HFNetwork) -> str:
+    on_disk, in_memory = main_dtype(checkpoint.tensors), str(network.dtype).removeprefix("torch.")
+    if on_disk == in_memory or getattr(network.model, "hf_quantizer", None) is not None:
+        return ""
+    return f"weights are {on_disk} in the files and {in_memory} in memory"
+
+
+def _generic(model: Any) -> str:
+    why = own_modules(model)
+    return f"generic path: {why}, so the model's own linears run" if why else ""
+
+
+def trained_exits(config: Mapping[str, Any]) -> list[int]:
+    """Exit layers that training recorded in config.json (``skipstone_exits``); none in most models.
+
+    facebook's LayerSkip checkpoints record nothing: their config.json is that of any Llama.
+    """
+    recorded = config.get("skipstone_exits")
+    if not isinstance(recorded, list):
+        return []
+    return sorted({layer for layer in recorded if isinstance(layer, int) and not isinstance(layer, bool) and layer > 0})
+
+
+def _exits(config: Mapping[str, Any]) -> str:
+    exits = trained_exits(config)
+    return f"config.json records trained exits: layers {', '.join(map(str, exits))}" if exits else ""
