@@ -1,7 +1,7 @@
-"""Our forward pass against transformers' own, in float64: the guard no comparison of drafts with plain decoding can be."""
+"""Our forward pass against transformers' own, in float64; drafts that equal plain decoding prove nothing of it."""
 
 import copy
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import pytest
@@ -59,7 +59,12 @@ CASES: dict[str, dict[str, object]] = {
         **_WINDOW,
     },
     "qwen2": {"model_type": "qwen2"},
-    "qwen2, windows from layer 1": {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 1, **_WINDOW},
+    "qwen2, windows from layer 1": {
+        "model_type": "qwen2",
+        "use_sliding_window": True,
+        "max_window_layers": 1,
+        **_WINDOW,
+    },
     "qwen2, windows by layer type": {
         "model_type": "qwen2",
         "use_sliding_window": True,
@@ -100,7 +105,7 @@ TREE = Topology((-1, 0, 1, 0, 3, 1, 2, 6))
 TREE_TOKENS = [8, 31, 7, 9, 30, 2, 63, 11]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _network(case: str) -> HFNetwork:
     return tiny_network(layers=3, agreeing=0.5, **ALL[case])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache
 
 import torch
 
-from skipstone.drafting import Drafter, DraftState
 from skipstone.draft.none import NoDrafter
+from skipstone.drafting import Drafter, DraftState
 from skipstone.engine import Engine
 from skipstone.errors import SkipstoneError
 from skipstone.hf.network import HFNetwork
@@ -26,29 +26,24 @@ from skipstone.tree import Draft, Resume, Topology
 VOCAB = 64
 SLOTS = 40  # of every row in these tests
 
-_ROPE = {"rope_theta": 1e4}
+_DYNAMIC = {"rope_type": "dynamic", "factor": 6.0, "rope_theta": 1e4}
+_LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "original_max_position_embeddings": 12,
+    "factor": 8.0,
+    "short_factor": [1.0, 1.1, 1.2, 1.3],
+    "long_factor": [2.0, 3.0, 4.0, 6.0],
+}
 NETWORKS = {
-    "llama": dict(layers=4, agreeing=0.85),
-    "windowed": dict(model_type="mistral", layers=3, agreeing=0.8, sliding_window=5),
-    "dynamic": dict(
-        layers=3, agreeing=0.8, max_position_embeddings=12, rope_parameters={"rope_type": "dynamic", "factor": 6.0} | _ROPE
-    ),
-    "longrope": dict(
-        layers=3,
-        agreeing=0.8,
-        rope_parameters={
-            "rope_type": "longrope",
-            "original_max_position_embeddings": 12,
-            "factor": 8.0,
-            "short_factor": [1.0, 1.1, 1.2, 1.3],
-            "long_factor": [2.0, 3.0, 4.0, 6.0],
-        }
-        | _ROPE,
-    ),
+    "llama": {"layers": 4, "agreeing": 0.85},
+    "windowed": {"model_type": "mistral", "layers": 3, "agreeing": 0.8, "sliding_window": 5},
+    "dynamic": {"layers": 3, "agreeing": 0.8, "max_position_embeddings": 12, "rope_parameters": _DYNAMIC},
+    "longrope": {"layers": 3, "agreeing": 0.8, "rope_parameters": _LONGROPE},
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def network(name: str = "llama") -> HFNetwork:
     """One of NETWORKS, built once."""
     return tiny_network(**NETWORKS[name])
@@ -96,7 +91,9 @@ def decode(engine: Engine, visits: Sequence[Visit]) -> list[Text]:
         while waiting and waiting[0].wait <= step and len(engine.free_rows) >= waiting[0].samples:
             visit = waiting.pop(0)
             new = [Text(visit) for _ in range(visit.samples)]
-            rows.update(zip(engine.admit(visit.request, samples=visit.samples, drafter=visit.drafter), new, strict=True))
+            rows.update(
+                zip(engine.admit(visit.request, samples=visit.samples, drafter=visit.drafter), new, strict=True)
+            )
             texts += new
         for emission in engine.step():
             text = rows[emission.row]

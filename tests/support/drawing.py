@@ -101,7 +101,9 @@ def scenes(draw: st.DrawFn, names: Sequence[str] = tuple(NETWORKS), request: st.
     rows = draw(st.integers(1, 3))
     asked = draw(st.lists(request, min_size=1, max_size=4))
     visits = [
-        Visit(r, samples=draw(st.integers(1, rows)), wait=draw(st.integers(0, 5)), leave_at=draw(st.sampled_from([2, 99])))
+        Visit(
+            r, samples=draw(st.integers(1, rows)), wait=draw(st.integers(0, 5)), leave_at=draw(st.sampled_from([2, 99]))
+        )
         for r in asked
     ]
     known = [(r, alone(net, r).tokens) for visit in visits for r in visit.requests]
