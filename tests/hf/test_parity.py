@@ -101,8 +101,8 @@ BY_LENGTH: dict[str, dict[str, object]] = {
 }
 ALL = {**CASES, **BY_LENGTH}
 
-TREE = Topology((-1, 0, 1, 0, 3, 1, 2, 6))
-TREE_TOKENS = [8, 31, 7, 9, 30, 2, 63, 11]
+TREE = Topology((-1, 0, 1, 0, 3, 4, 1, 2, 7))  # branches longer than a window, away from their positions
+TREE_TOKENS = [8, 31, 7, 9, 30, 2, 63, 11, 8]
 
 
 @cache

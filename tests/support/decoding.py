@@ -37,7 +37,7 @@ _LONGROPE = {
 }
 NETWORKS = {
     "llama": {"layers": 4, "agreeing": 0.85},
-    "windowed": {"model_type": "mistral", "layers": 3, "agreeing": 0.8, "sliding_window": 5},
+    "windowed": {"model_type": "mistral", "layers": 3, "agreeing": 0.8, "sliding_window": 3},
     "dynamic": {"layers": 3, "agreeing": 0.8, "max_position_embeddings": 12, "rope_parameters": _DYNAMIC},
     "longrope": {"layers": 3, "agreeing": 0.8, "rope_parameters": _LONGROPE},
 }
