@@ -65,7 +65,9 @@ def test_scores_are_those_of_transformers(seed: int, prompt: list[int], path: li
 
 
 @given(st.integers(0, 10_000), texts, texts, samplings)
-def test_penalties_count_the_output_and_not_the_prompt(seed: int, prompt: list[int], path: list[int], drawn: SamplingParams):
+def test_penalties_count_the_output_and_not_the_prompt(
+    seed: int, prompt: list[int], path: list[int], drawn: SamplingParams
+):
     params = SamplingParams(
         repetition_penalty=drawn.repetition_penalty,
         presence_penalty=drawn.presence_penalty,

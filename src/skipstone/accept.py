@@ -124,7 +124,8 @@ class Rejection:
     """Accept draft token x with probability min(1, p(x) / q(x)); at the first rejection sample from max(p - q, 0).
 
     Chains only. Draws are keyed by (seed, position) in streams of their own, so a run can be repeated, but the text
-    depends on the drafter. A draft without probabilities (n-grams) counts as certain of its token.
+    depends on the drafter. A draft without probabilities (n-grams, or logits that overflowed) counts as certain of its
+    token.
     """
 
     lossless = False
@@ -154,7 +155,7 @@ class Rejection:
 
     @staticmethod
     def _draft_distribution(nodes: Nodes, drafted: int, target: Tensor) -> Tensor:
-        if nodes.probs is not None:
+        if nodes.probs is not None and nodes.probs[drafted - 1].isfinite().all():
             return nodes.probs[drafted - 1].to(target)
         return torch.nn.functional.one_hot(torch.tensor(nodes.tokens[drafted]), target.shape[-1]).to(target)
 

@@ -109,8 +109,16 @@ class Engine:
         text.drafter.release(row)
 
     def score(self, tokens: Sequence[int]) -> Tensor:
-        """[len(tokens) - 1] log-probabilities the model gives each token after the first. Touches no row."""
-        Request(tokens[:-1]).check(self.network.vocab_size, self.network.context)
+        """[len(tokens) - 1] log-probabilities the model gives each token after the first. Touches no row.
+
+        Raises RequestError for fewer than two tokens, more than the context holds, or tokens the model does not have.
+        """
+        if len(tokens) < 2:
+            raise RequestError(
+                f"{len(tokens)} tokens have no scores: give two or more, the first has nothing before it"
+            )
+        for part in (tokens[:-1], tokens[-1:]):
+            Request(part).check(self.network.vocab_size, self.network.context)
         cache = self.network.new_cache(1, len(tokens))
         cache.reset(0, len(tokens))
         parts = []

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skipstone.accept import Follow, Nodes, Verdict
 from skipstone.bench import check as check_module
-from skipstone.bench.check import CheckReport, CheckSpec, Comparison, Difference, first_difference, run_check
+from skipstone.bench.check import CheckReport, CheckSpec, Difference, References, decode, first_difference, run_check
 from skipstone.errors import UsageError
 from skipstone.hf.load import LoadedModel
 from skipstone.hf.network import HFNetwork
@@ -112,12 +112,19 @@ def test_rounding_is_told_from_a_fault() -> None:
 
 def test_the_check_goes_on_behind_a_difference() -> None:
     model = model_of(tiny_network())
-    comparison = Comparison(model, model.drafter, "plain")
     request = model.request(PROMPTS[0], spec("none", seed=0).settings)
-    whole, _ = comparison.decode(request, model.drafter)
-    resumed, best = comparison.decode(replace(request, generated=whole[:5]), model.drafter)
+    whole, _ = decode(model, request, model.drafter)
+    resumed, best = decode(model, replace(request, generated=whole[:5]), model.drafter)
     assert resumed == whole
     assert len(best) == len(whole) - 5
+
+
+def test_references_are_decoded_once_for_several_drafters(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(tiny_network())
+    references = References(model, "plain")
+    for drafter in DRAFTERS[1:]:
+        assert run_check(model, PROMPTS, spec(drafter), lambda report: None, references).equal
+        monkeypatch.delattr(References, "_decode", raising=False)
 
 
 def report_of(tokens: int, near_ties: int) -> CheckReport:

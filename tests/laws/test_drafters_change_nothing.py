@@ -57,18 +57,15 @@ def test_a_shorter_budget_gives_a_prefix(request: Request, seed: int):
 def test_samples_of_one_prompt_share_a_prefill_and_differ():
     net = network()
     request = Request([5, 9, 5, 9, 2], 12, SamplingParams(temperature=1.0, seed=3))
-    fed: list[int] = []
-    watch = net.layers[0].register_forward_pre_hook(lambda layer, inputs: fed.append(inputs[0].shape[1]))
-    try:
-        engine = Engine(net, plain(net), rows=3, capacity=SLOTS)
-        texts = decode(engine, [Visit(request, samples=3)])
-    finally:
-        watch.remove()
+    nodes: list[int] = []
+    count = lambda module, args, kwargs: nodes.append(kwargs["hidden_states"].shape[1])  # noqa: E731
+    with net.layers[0].self_attn.register_forward_pre_hook(count, with_kwargs=True):
+        texts = decode(Engine(net, plain(net), rows=3, capacity=SLOTS), [Visit(request, samples=3)])
     assert len({tuple(text.tokens) for text in texts}) == 3
-    assert fed == [] or fed.count(4) == 1
+    assert nodes == [4] + [1] * 12
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
 def test_drafts_of_an_agreeing_network_are_accepted_at_any_temperature(temperature: float):
     """Otherwise all laws above would hold for drafters that never guess right."""
     net = network()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_folder import SPECIAL, byte_fallback, byte_level
 
@@ -58,6 +58,7 @@ def test_the_text_does_not_depend_on_how_tokens_come_in_blocks(
 
 
 @given(st.lists(st.integers(0, FALLBACK.get_vocab_size() - 1), max_size=24), cuts, cuts)
+@example([3 + 0xE2, 3 + 0x82, 3 + 0xAC, 3 + 0xFF, 259], [5] * 40, [1] * 40)
 def test_nor_does_it_where_byte_tokens_decode_otherwise_once_more_follow(
     tokens: list[int], sizes: list[int], others: list[int]
 ) -> None:

@@ -10,6 +10,7 @@ from tiny_folder import BOS, save_tokenizer
 
 from skipstone.errors import RequestError
 from skipstone.hf.tokenizer import HFTokenizer
+from skipstone.store import find_installed
 from skipstone.text.language_model import LanguageModel
 from skipstone.text.prompt import as_chat
 
@@ -100,3 +101,13 @@ def test_messages_keep_their_own_system_message_and_token_ids_stay() -> None:
     assert as_chat(own, "be kind") == own
     assert as_chat(CHAT, "be kind") == [{"role": "system", "content": "be kind"}, *CHAT]
     assert as_chat([1, 2], "be kind") == [1, 2]
+
+
+@pytest.mark.real_model
+def test_the_real_models_template_begins_and_ends_every_turn_with_single_tokens() -> None:
+    folder = find_installed("smollm2-135m")
+    if folder is None:
+        pytest.skip("smollm2-135m is not there: skipstone pull smollm2-135m")
+    tokens = HFTokenizer.load(folder).encode_chat([{"role": "user", "content": "Hi"}])
+    begin, end = 1, 2
+    assert (tokens[0], tokens.count(begin), tokens.count(end)) == (begin, 3, 2)

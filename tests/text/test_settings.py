@@ -97,7 +97,9 @@ def test_greedy_decoding_can_be_asked_of_a_model_that_recommends_sampling(given:
 
 
 def test_a_recommendation_that_is_no_number_is_named_with_the_way_out() -> None:
-    with pytest.raises(UsageError, match="generation_config asks for temperature='hot', not a number: give temperature"):
+    with pytest.raises(
+        UsageError, match="generation_config asks for temperature='hot', not a number: give temperature"
+    ):
         GenerationSettings().sampling({"do_sample": True, "temperature": "hot"})
     assert GenerationSettings(temperature=0.5).sampling({"do_sample": True, "temperature": "hot"}).temperature == 0.5
 

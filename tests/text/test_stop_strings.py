@@ -102,7 +102,12 @@ def test_a_stopped_text_is_the_same_with_every_drafter(model: LanguageModel, dra
     stops = [whole.text[n : n + 2] for n in (7, 11, 19)]
     pieces = list(
         model.stream(
-            "the and the", drafter=drafter, max_new_tokens=60, eos_token_id=[], repetition_penalty=1.2, stop_strings=stops
+            "the and the",
+            drafter=drafter,
+            max_new_tokens=60,
+            eos_token_id=[],
+            repetition_penalty=1.2,
+            stop_strings=stops,
         )
     )
     done = pieces[-1].generation

@@ -80,39 +80,71 @@ class CheckReport:
 
 
 def run_check(
-    model: LanguageModel, prompts: Sequence[Prompt], spec: CheckSpec, progress: Callable[[CheckReport], None]
+    model: LanguageModel,
+    prompts: Sequence[Prompt],
+    spec: CheckSpec,
+    progress: Callable[[CheckReport], None],
+    references: References | None = None,
 ) -> CheckReport:
-    """Check every prompt; ``progress`` sees the report after each. Raises UsageError and RequestError."""
+    """Check every prompt; ``progress`` sees the report after each.
+
+    ``references`` of an earlier check of the same prompts and settings save decoding them again. Raises UsageError and
+    RequestError.
+    """
     dtype = str(model.network.dtype).removeprefix("torch.")
     report = CheckReport(model.name, spec.drafter, spec.against, dtype)
     settings = replace(spec.settings, seed=spec.settings.seed or 0)
     requests = [model.request(prompt, settings) for prompt in prompts]
     for request in requests:
         request.check(model.network.vocab_size, model.network.context)
-    comparison = Comparison(model, make_drafter(spec.drafter, model.network), spec.against)
+    drafter = make_drafter(spec.drafter, model.network)
+    comparison = Comparison(model, drafter, references or References(model, spec.against))
     for index, request in enumerate(requests):
         comparison.add(report, index, request)
         progress(report)
     return report
 
 
+Decoded = tuple[list[int], list[Best]]  # output tokens, and the best scores each was chosen from
+
+
+class References:
+    """What the drafted texts are compared with, decoded once each."""
+
+    def __init__(self, model: LanguageModel, against: Reference) -> None:
+        self.model = model
+        self.against = against
+        self._texts: dict[int, Decoded] = {}
+
+    def of(self, sequence: int, request: Request) -> Decoded:
+        if sequence not in self._texts:
+            self._texts[sequence] = self._decode(request)
+        return self._texts[sequence]
+
+    def _decode(self, request: Request) -> Decoded:
+        if self.against == "transformers":
+            text = transformers_generate(self.model.network, request, scores=True)
+            return text.tokens, text.best
+        return decode(self.model, request, make_drafter("none", self.model.network))
+
+
 class Comparison:
     """Two ways to decode one model, compared text by text."""
 
-    def __init__(self, model: LanguageModel, drafter: Drafter, against: Reference) -> None:
+    def __init__(self, model: LanguageModel, drafter: Drafter, references: References) -> None:
         self.model = model
         self.drafter = drafter
-        self.against = against
+        self.references = references
         self.judge = NearTieJudge(model.network)
 
     def add(self, report: CheckReport, sequence: int, request: Request) -> None:
         """Decode both ways; at a difference go on from the reference's token."""
-        expected, expected_best = self.reference(request)
+        expected, expected_best = self.references.of(sequence, request)
         report.sequences += 1
         report.tokens += len(expected)
         forced = 0  # output tokens taken over from the reference
         for _ in range(_MOST_PER_SEQUENCE):
-            got, best = self.decode(replace(request, generated=expected[:forced]), self.drafter)
+            got, best = decode(self.model, replace(request, generated=expected[:forced]), self.drafter)
             position = first_difference(expected, got)
             if position is None:
                 return
@@ -121,29 +153,6 @@ class Comparison:
             forced = position + 1
             if forced >= len(expected):
                 return
-
-    def reference(self, request: Request) -> tuple[list[int], list[Best]]:
-        if self.against == "transformers":
-            text = transformers_generate(self.model.network, request, scores=True)
-            return text.tokens, text.best
-        return self.decode(request, make_drafter("none", self.model.network))
-
-    def decode(self, request: Request, drafter: Drafter) -> tuple[list[int], list[Best]]:
-        """Output tokens, and the best scores each was chosen from (beginning after ``request.generated``)."""
-        recorder = ScoreRecorder(Follow())
-        room = min(len(request.prompt) + request.max_new_tokens, self.model.network.context) + _SCRATCH
-        engine = Engine(self.model.network, drafter, capacity=room, rule=recorder)
-        row = engine.admit(request)[0]
-        tokens = list(request.generated)
-        try:
-            while engine.busy:
-                for emission in engine.step():
-                    if emission.error is not None:
-                        raise emission.error
-                    tokens.extend(emission.tokens)
-        finally:
-            engine.release(row)
-        return tokens, recorder.best
 
     def _report(
         self,
@@ -163,6 +172,24 @@ class Comparison:
         texts = [self.model.tokenizer.decode([token]) if token >= 0 else "(end)" for token in (expected, got)]
         found = Difference(sequence, position, expected, got, texts[0], texts[1], gap, error, near_tie)
         (report.near_ties if near_tie else report.differences).append(found)
+
+
+def decode(model: LanguageModel, request: Request, drafter: Drafter) -> Decoded:
+    """Decode one request; the scores begin after ``request.generated``. Raises what the engine reports."""
+    recorder = ScoreRecorder(Follow())
+    capacity = min(len(request.prompt) + request.max_new_tokens, model.network.context) + _SCRATCH
+    engine = Engine(model.network, drafter, capacity=capacity, rule=recorder)
+    row = engine.admit(request)[0]
+    tokens = list(request.generated)
+    try:
+        while engine.busy:
+            for emission in engine.step():
+                if emission.error is not None:
+                    raise emission.error
+                tokens.extend(emission.tokens)
+    finally:
+        engine.release(row)
+    return tokens, recorder.best
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:

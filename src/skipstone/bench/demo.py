@@ -11,7 +11,7 @@ from ..request import Request
 from ..telemetry import Summary
 from ..text.language_model import LanguageModel
 from ..text.settings import GenerationSettings
-from .check import CheckReport, Comparison, Reference, first_difference
+from .check import CheckReport, Comparison, Reference, References, first_difference
 from .transformers_baseline import transformers_generate
 
 TRANSFORMERS = "transformers generate"
@@ -112,7 +112,7 @@ def _equal(model: LanguageModel, request: Request, plain: list[int], tokens: lis
     if first_difference(plain, tokens) is None:
         return "yes"
     against: Reference = "transformers" if drafter is None else "plain"
-    comparison = Comparison(model, make_drafter(drafter or "none", model.network), against)
+    comparison = Comparison(model, make_drafter(drafter or "none", model.network), References(model, against))
     report = CheckReport(model.name, drafter or "none", against, "")
     comparison.add(report, 0, request)
     return "near-tie" if report.equal else "NO"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ def show_json(pieces: Iterable[Piece], about: dict[str, Any]) -> None:
             print(json.dumps({**about, "index": piece.index, **piece.generation.to_json()}), flush=True)
 
 
-def show_text(pieces: Iterable[Piece], titles: Sequence[str] = ()) -> list[Generation]:
-    """The texts as they grow, under their titles where there are any. However it ends, it ends with its line."""
+def show_text(pieces: Iterable[Piece], heading: Callable[[int], str] | None = None) -> list[Generation]:
+    """The texts as they grow, each under its heading where there is one. However it ends, it ends with its line."""
     from ..text.in_order import in_order
 
     done: list[Generation] = []
     page = Page()
     try:
         for piece in in_order(pieces):
-            if titles and page.index != piece.index:
-                page.begin(piece.index, f"== {piece.index + 1}/{len(titles)}: {titles[piece.index]}")
+            if heading is not None and page.index != piece.index:
+                page.begin(piece.index, heading(piece.index))
             page.write(piece.text)
             if piece.generation is not None:
                 done.append(piece.generation)

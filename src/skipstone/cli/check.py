@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def check(
     model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
-    drafter: o.Drafter = "ngram",
+    drafter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPEC", help="As for generate; may be given several times. [default: ngram]"),
+    ] = None,
     prompts: Annotated[
         str | None, typer.Option(metavar="FILE", help="One a line, as text or JSON; -: standard input.")
     ] = None,
@@ -38,9 +41,10 @@ def check(
     """Compare drafted decoding with plain decoding, token by token; exit code 1 unless they are equal."""
     import skipstone
 
-    from ..bench.check import CheckSpec, run_check
+    from ..bench.check import CheckSpec, References, run_check
     from ..bench.demo import demo_prompts
     from ..errors import UsageError
+    from ..plugins import read_spec
     from ..text.prompt import as_chat
     from ..text.prompts_file import read_prompts
     from ..text.settings import GenerationSettings
@@ -48,13 +52,18 @@ def check(
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit} leaves no prompt: use 1 or more")
     settings = GenerationSettings(max_new_tokens=max_new_tokens, temperature=temperature or 0.0, seed=seed)
-    spec = CheckSpec(drafter, cast("Reference", against), settings)
+    specs = [CheckSpec(each, cast("Reference", against), settings) for each in drafter or ["ngram"]]
+    for spec in specs:
+        read_spec(spec.drafter)
     given = read_prompts(prompts) if prompts is not None else [prompt.text for prompt in demo_prompts()]
     chosen = [as_chat(prompt) if chat else prompt for prompt in given[:limit]]
-    loaded = skipstone.load(model, drafter=drafter, dtype=dtype, device=device, cache=cache)
-    report = run_check(loaded, chosen, spec, _progress)
-    print(json.dumps(report.to_json()) if as_json else _text(report))
-    if not report.equal:
+    loaded = skipstone.load(model, dtype=dtype, device=device, cache=cache)
+    references = References(loaded, specs[0].against)
+    reports = []
+    for spec in specs:
+        reports.append(run_check(loaded, chosen, spec, _progress, references))
+        print(json.dumps(reports[-1].to_json()) if as_json else _text(reports[-1]), flush=True)
+    if not all(report.equal for report in reports):
         raise typer.Exit(1)
 
 

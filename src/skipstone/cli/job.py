@@ -89,13 +89,16 @@ class Job:
         return skipstone.load(self.model, drafter=self.drafter, **self.where)
 
     def answer(self, model: LanguageModel, prompts: list[Prompt]) -> None:
+        samples = self.settings["num_return_sequences"]
+
+        def heading(index: int) -> str:
+            return f"== {index + 1}/{len(prompts) * samples}: {title(prompts[index // samples])}"
+
         pieces = model.stream_batch(prompts, rows=self.rows, **self.settings)
         if self.as_json:
             show_json(pieces, {"model": self.model, "drafter": self.drafter})
             return
-        samples = self.settings["num_return_sequences"]
-        titles = [title(prompt) for prompt in prompts for _ in range(samples)]
-        done = show_text(pieces, titles if len(titles) > 1 or self.prompts is not None else [])
+        done = show_text(pieces, None if len(prompts) == 1 and self.prompts is None and samples == 1 else heading)
         print(figures(done), file=sys.stderr, flush=True)
 
 

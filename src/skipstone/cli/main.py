@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import warnings
@@ -17,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             if not sys.warnoptions:
                 warnings.simplefilter("ignore")  # of other libraries, for their developers
+            _forgive(sys.stdout)
             from .app import run  # inside, so that an interrupted import ends quietly, too
 
             run(invocation)
@@ -30,3 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _SIGNALLED = 128
+
+
+def _forgive(stream: object) -> None:
+    """A terminal that cannot show a character gets a question mark in its place."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")

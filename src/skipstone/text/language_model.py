@@ -133,11 +133,7 @@ class LanguageModel:
         writers: dict[int, Writer] = {}
         try:
             while waiting or engine.busy:
-                while waiting and len(engine.free_rows) >= samples:
-                    index, request = waiting.pop()
-                    for sample, row in enumerate(engine.admit(request, samples=samples)):
-                        seed = derived_seed(request.sampling.seed, sample)
-                        writers[row] = self._writer(index * samples + sample, request, seed, settings.stops())
+                self._admit(engine, waiting, writers, settings)
                 for emission in engine.step():
                     if emission.finish_reason is not None:
                         engine.release(emission.row)
@@ -148,6 +144,21 @@ class LanguageModel:
         finally:
             for row in writers:
                 engine.release(row)
+
+    def _admit(
+        self,
+        engine: Engine,
+        waiting: list[tuple[int, Request]],
+        writers: dict[int, Writer],
+        settings: GenerationSettings,
+    ) -> None:
+        """Take in waiting requests, the last one first, while all samples of one find a row."""
+        samples = settings.num_return_sequences
+        while waiting and len(engine.free_rows) >= samples:
+            index, request = waiting.pop()
+            for sample, row in enumerate(engine.admit(request, samples=samples)):
+                seed = derived_seed(request.sampling.seed, sample)
+                writers[row] = self._writer(index * samples + sample, request, seed, settings.stops())
 
     def _capacity(self, requests: Sequence[Request]) -> int:
         context = self.network.context

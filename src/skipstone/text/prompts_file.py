@@ -90,7 +90,7 @@ def _prompt(field: str, entry: Mapping[str, Any]) -> Prompt:
         value = f"{value}\n\n{entry['input']}"
     if isinstance(value, list) and value and field in ("prompt", "messages"):
         return token_ids(value) or valid_messages(value)
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or field == "messages":
         want = "a list of messages" if field == "messages" else "text"
         raise RequestError(f'"{field}" is {_kind(value)}: it must be {want}')
     return valid_text(value)

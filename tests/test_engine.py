@@ -1,0 +1,145 @@
+"""Admission, release, figures and refusals; what the engine says is a matter for the laws."""
+
+import pytest
+from decoding import SLOTS, RandomDrafter, Visit, alone, decode, network, plain
+
+from skipstone.draft.exit import ExitDrafter
+from skipstone.draft.ngram import NgramDrafter
+from skipstone.draft.skip import SkipDrafter
+from skipstone.engine import Engine
+from skipstone.errors import CapacityError, RequestError
+from skipstone.request import Request
+from skipstone.telemetry import StepRecord, Summary
+
+
+def _engine(**options) -> Engine:
+    return Engine(network(), plain(network()), **{"capacity": SLOTS, **options})
+
+
+def test_rows_are_admitted_lowest_first_and_free_when_released():
+    engine = _engine(rows=3)
+    assert engine.admit(Request([1], 9), samples=2) == [0, 1]
+    engine.release(0)
+    assert engine.free_rows == [0, 2]
+    assert engine.admit(Request([1], 9), samples=2) == [0, 2]
+    assert engine.free_rows == []
+
+
+def test_an_engine_without_texts_has_nothing_to_do():
+    engine = _engine()
+    assert not engine.busy
+    assert engine.step() == []
+
+
+def test_a_finished_text_keeps_its_row_until_released():
+    engine = _engine()
+    engine.admit(Request([1], 1))
+    assert [emission.finish_reason for emission in engine.step()] == ["length"]
+    assert not engine.busy
+    assert engine.step() == []
+    assert engine.free_rows == []
+
+
+def test_long_prompts_are_taken_in_chunks_while_other_rows_go_on():
+    engine = _engine(rows=2, prefill_chunk=4)
+    engine.admit(Request([1], 20))
+    engine.admit(Request([2] * 13, 5))
+    assert [[emission.row for emission in engine.step()] for _ in range(4)] == [[0], [0], [0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("request_", "options", "error", "message"),
+    [
+        (Request([]), {}, RequestError, "the prompt is empty"),
+        (Request([1], 9), {"samples": 0}, RequestError, "samples=0 asks for no text"),
+        (Request([1], 9), {"samples": 3}, CapacityError, "3 rows asked for, 2 of 2 are free"),
+        (Request([1], SLOTS), {}, CapacityError, f"need {SLOTS + 1} slots, a row of this engine has {SLOTS}"),
+    ],
+)
+def test_what_cannot_be_admitted_is_refused_and_takes_no_row(request_, options, error, message):
+    engine = _engine(rows=2)
+    with pytest.raises(error, match=message):
+        engine.admit(request_, **options)
+    assert engine.free_rows == [0, 1]
+
+
+def test_a_row_that_holds_no_text_cannot_be_released():
+    with pytest.raises(RequestError, match="row 0 holds no text"):
+        _engine().release(0)
+
+
+def test_a_chunk_of_nothing_is_refused():
+    with pytest.raises(RequestError, match="prefill_chunk=0"):
+        _engine(prefill_chunk=0)
+
+
+@pytest.mark.parametrize("tokens", [[], [5], [5, 64], [5, -1], [64, 5], [1] * 258])
+def test_tokens_that_have_no_scores_are_refused(tokens: list[int]):
+    with pytest.raises(RequestError):
+        _engine().score(tokens)
+
+
+def test_a_text_as_long_as_the_context_has_scores():
+    assert len(_engine().score([1] * 256)) == 255
+
+
+def test_scoring_touches_no_row():
+    request = Request([1, 2, 3], 9)
+    engine = _engine()
+    engine.admit(request)
+    text = []
+    while engine.busy:
+        text += [token for emission in engine.step() for token in emission.tokens]
+        engine.score([4, 5, 6])
+    assert text == alone(network(), request).tokens
+
+
+class Log:
+    def __init__(self):
+        self.records: list[StepRecord] = []
+
+    def record(self, record):
+        self.records.append(record)
+
+
+@pytest.mark.parametrize("kind", ["skip", "exit", "ngram", "random"])
+def test_records_add_up_to_what_was_emitted(kind: str):
+    net = network()
+    request = Request([1, 2, 1, 2, 1], 20)
+    text = alone(net, request).tokens
+    drafter = {
+        "skip": lambda: SkipDrafter(SkipDrafter.Options(width=2), net),
+        "exit": lambda: ExitDrafter(ExitDrafter.Options(width=2), net),
+        "ngram": lambda: NgramDrafter(NgramDrafter.Options(min=1), net),
+        "random": lambda: RandomDrafter(net, 5, lambda _: text),
+    }[kind]()
+    log, summary = Log(), Summary()
+    decode(Engine(net, drafter, capacity=SLOTS, sinks=[log, summary]), [Visit(request)])
+    assert summary.emitted == len(text) == sum(record.emitted for record in log.records)
+    for record in log.records:
+        assert 0 <= record.accepted <= record.drafted <= record.nodes
+        assert record.emitted == record.accepted + record.rescued + 1
+    assert log.records[0].timing.prefill_s > 0
+    assert all(record.timing.prefill_s == 0 for record in log.records[1:])
+
+
+def test_plain_decoding_gives_one_token_a_verification():
+    summary = Summary()
+    decode(_engine(sinks=[summary]), [Visit(Request([1], 9))])
+    assert summary.mean_accepted_length == 1
+
+
+def test_what_a_failed_step_gave_is_not_given_to_a_later_text_in_the_same_row():
+    class Failing(RandomDrafter):
+        def propose(self, state):
+            raise RuntimeError("never")
+
+    engine = _engine(rows=2)
+    [first] = engine.admit(Request([1, 2], 9))
+    [second] = engine.admit(Request([3], 9), drafter=Failing(network(), 0))
+    with pytest.raises(RuntimeError, match="never"):
+        engine.step()
+    engine.release(first)
+    engine.release(second)
+    assert engine.admit(Request([5], 9)) == [first]
+    assert [emission.tokens for emission in engine.step()] == [alone(network(), Request([5], 9)).tokens[:1]]
