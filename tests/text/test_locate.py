@@ -105,7 +105,7 @@ def test_a_hub_id_that_cannot_be_fetched_is_told_with_the_reason(
 def test_a_hub_id_is_the_folder_of_its_snapshot(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "hub_snapshot", lambda name, progress: tmp_path / name)
+    monkeypatch.setattr(module, "hub_snapshot", lambda name, progress, offline=False: tmp_path / name)
     assert locate("org/name", progress=said.append) == tmp_path / "org/name"
 
 

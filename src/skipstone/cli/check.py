@@ -33,6 +33,7 @@ def check(
     dtype: o.Dtype = "auto",
     device: o.Device = "auto",
     cache: o.Cache = None,
+    offline: o.Offline = False,
     temperature: o.Temperature = None,
     seed: o.Seed = None,
     as_json: o.AsJson = False,
@@ -57,7 +58,7 @@ def check(
         read_spec(spec.drafter)
     given = read_prompts(prompts) if prompts is not None else [prompt.text for prompt in demo_prompts()]
     chosen = [as_chat(prompt) if chat else prompt for prompt in given[:limit]]
-    loaded = skipstone.load(model, dtype=dtype, device=device, cache=cache)
+    loaded = skipstone.load(model, dtype=dtype, device=device, cache=cache, offline=offline)
     references = References(loaded, specs[0].against)
     reports = []
     for spec in specs:

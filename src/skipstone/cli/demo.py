@@ -21,6 +21,7 @@ _QUESTION = "Why does the sea taste of salt? Answer in two sentences."
 def demo(
     model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
     cache: o.Cache = None,
+    offline: o.Offline = False,
     debug: o.Debug = False,
 ) -> None:
     """Stream an answer, then decode a few prompts in every way and compare speed and text."""
@@ -28,7 +29,7 @@ def demo(
 
     from ..bench.demo import demo_drafters, demo_prompts, run_demo
 
-    loaded = skipstone.load(model, cache=cache)
+    loaded = skipstone.load(model, cache=cache, offline=offline)
     _stream(loaded)
     table = _table(loaded)
     prompts = demo_prompts()

@@ -24,6 +24,7 @@ def generate(
     dtype: o.Dtype = "auto",
     device: o.Device = "auto",
     cache: o.Cache = None,
+    offline: o.Offline = False,
     chat: Annotated[
         bool,
         typer.Option("--chat", help="The prompt is a message; without one: converse.", rich_help_panel=_INPUT),
@@ -75,5 +76,5 @@ def generate(
         "seed": seed,
         "logprobs": logprobs,
     }
-    where = {"dtype": dtype, "device": device, "cache": cache}
+    where = {"dtype": dtype, "device": device, "cache": cache, "offline": offline}
     Job(model, drafter, where, settings, rows, prompt, prompts, chat, system, as_json).run()

@@ -22,6 +22,7 @@ Cache = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Where models are kept, instead of the user's cache.", rich_help_panel=_MODEL),
 ]
+Offline = Annotated[bool, typer.Option("--offline", help="Make no network call.", rich_help_panel=_MODEL)]
 Drafter = Annotated[
     str,
     typer.Option(

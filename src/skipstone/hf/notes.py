@@ -13,10 +13,10 @@ from .stored import main_dtype
 
 
 def notes_on(checkpoint: Checkpoint, network: HFNetwork, dtype: str) -> list[str]:
-    """``dtype`` as asked for: conversions are told where nobody asked for them."""
+    """``dtype`` as asked for: a loss of digits is told where nobody asked for it."""
     found = [
         _text_only(network.model),
-        _converted(checkpoint, network) if dtype == "auto" else "",
+        _narrowed(checkpoint, network) if dtype == "auto" else "",
         moved_in(network.model),
         _generic(network.model),
         _exits(checkpoint.config),
@@ -29,9 +29,10 @@ def _text_only(model: Any) -> str:
     return f"a {model.config.model_type} model takes text only here" if wrapper else ""
 
 
-def _converted(checkpoint: Checkpoint, network: HFNetwork) -> str:
+def _narrowed(checkpoint: Checkpoint, network: HFNetwork) -> str:
     on_disk, in_memory = main_dtype(checkpoint.tensors), str(network.dtype).removeprefix("torch.")
-    if on_disk == in_memory or getattr(network.model, "hf_quantizer", None) is not None:
+    wider = in_memory == "float64" or (in_memory == "float32" and on_disk != "float64")
+    if on_disk == in_memory or wider or getattr(network.model, "hf_quantizer", None) is not None:
         return ""
     return f"weights are {on_disk} in the files and {in_memory} in memory"
 
