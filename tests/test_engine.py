@@ -1,15 +1,23 @@
 """Admission, release, figures and refusals; what the engine says is a matter for the laws."""
 
+import contextlib
+from collections.abc import Callable
+
 import pytest
-from decoding import SLOTS, RandomDrafter, Visit, alone, decode, network, plain
+import torch
+from decoding import SLOTS, VOCAB, RandomDrafter, Visit, alone, decode, network, plain
 
 from skipstone.draft.exit import ExitDrafter
 from skipstone.draft.ngram import NgramDrafter
+from skipstone.draft.none import NoDrafter
 from skipstone.draft.skip import SkipDrafter
+from skipstone.drafting import DraftState
 from skipstone.engine import Engine
-from skipstone.errors import CapacityError, RequestError
+from skipstone.errors import CapacityError, RequestError, UsageError
+from skipstone.network import Network
 from skipstone.request import Request
 from skipstone.telemetry import StepRecord, Summary
+from skipstone.tree import Draft, Resume, Topology
 
 
 def _engine(**options) -> Engine:
@@ -143,3 +151,80 @@ def test_what_a_failed_step_gave_is_not_given_to_a_later_text_in_the_same_row():
     engine.release(second)
     assert engine.admit(Request([5], 9)) == [first]
     assert [emission.tokens for emission in engine.step()] == [alone(network(), Request([5], 9)).tokens[:1]]
+
+
+class Malformed(NoDrafter):
+    """Proposes whatever ``spoil`` makes of the pending token, once; then nothing."""
+
+    def __init__(self, net: Network, spoil: Callable[[DraftState], Draft]) -> None:
+        super().__init__(NoDrafter.Options(), net)
+        self.spoil: Callable[[DraftState], Draft] | None = spoil
+
+    def propose(self, state: DraftState) -> Draft:
+        spoil, self.spoil = self.spoil, None
+        return spoil(state) if spoil else super().propose(state)
+
+
+def chain_of(tokens: list[int], resume: Resume | None = None) -> Draft:
+    live = torch.ones(1, len(tokens), dtype=torch.bool)
+    return Draft(Topology.chain(len(tokens)), torch.tensor([tokens]), live, resume)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda state: chain_of([state.pending[0] ^ 1]), "not the pending tokens"),
+        (lambda state: chain_of([state.pending[0], VOCAB]), "the draft holds 64"),
+        (lambda state: chain_of([state.pending[0], -1]), "the draft holds -1"),
+        (lambda state: chain_of(state.pending, Resume(torch.zeros(1, 1, 32), 5)), "resumes at layer 5: use 1 to 4"),
+        (lambda state: chain_of(state.pending, Resume(torch.zeros(1, 2, 32), 2)), "hidden states of shape"),
+    ],
+)
+def test_a_malformed_draft_is_an_error_and_the_text_goes_on_as_if_it_had_not_been(
+    spoil: Callable[[DraftState], Draft], says: str
+) -> None:
+    net = network()
+    request = Request([1, 2, 3], 6)
+    engine = Engine(net, Malformed(net, spoil), capacity=SLOTS)
+    engine.admit(request)
+    with pytest.raises(UsageError, match=says):
+        while True:
+            engine.step()
+    tokens = [token for _ in range(6) for emission in engine.step() for token in emission.tokens]
+    assert tokens == alone(net, request).tokens
+
+
+def test_a_failing_drafter_does_not_keep_other_rows_from_their_text() -> None:
+    def fail(state: DraftState) -> Draft:
+        raise RuntimeError("no idea")
+
+    net = network()
+    engine = Engine(net, plain(net), rows=2, capacity=SLOTS)
+    failing = Malformed(net, fail)
+    engine.admit(Request([4, 5], 6), drafter=failing)
+    row = engine.admit(Request([1, 2, 3], 6))[0]
+    tokens: list[int] = []
+    for _ in range(12):
+        failing.spoil = fail
+        with contextlib.suppress(RuntimeError):
+            engine.step()
+    failing.spoil = None
+    tokens = [token for emission in engine.step() if emission.row == row for token in emission.tokens]
+    assert tokens == alone(net, Request([1, 2, 3], 6)).tokens
+
+
+def test_an_engine_is_busy_until_its_last_emission_is_handed_out() -> None:
+    class Raises:
+        def record(self, record: StepRecord) -> None:
+            raise ValueError("full")
+
+    net = network()
+    engine = Engine(net, plain(net), capacity=SLOTS, sinks=[Raises()])
+    engine.admit(Request([1, 2, 3], 4))
+    tokens: list[int] = []
+    for _ in range(20):
+        if not engine.busy:
+            break
+        with contextlib.suppress(ValueError):
+            tokens += [token for emission in engine.step() for token in emission.tokens]
+    assert tokens == alone(net, Request([1, 2, 3], 4)).tokens

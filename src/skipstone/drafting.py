@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .accept import AcceptanceRule, Pick
 from .cache import KVCache
+from .errors import UsageError
 from .network import Network
 from .request import Request
 from .sampling import RowSampler
@@ -64,10 +65,31 @@ class DraftState:
         return root_only(torch.tensor(self.pending, device=self.network.device))
 
 
+def check_draft(draft: Draft, pending: Sequence[int], network: Network) -> None:
+    """Raise UsageError for a draft that would make verification say something else than the target would.
+
+    ``pending`` [B] are the tokens node 0 must hold.
+    """
+    tokens: list[list[int]] = draft.tokens.tolist()
+    if [row[0] for row in tokens] != list(pending):
+        raise UsageError(f"the draft begins with {[row[0] for row in tokens]}, not the pending tokens {list(pending)}")
+    wrong = next((token for row in tokens for token in row if not 0 <= token < network.vocab_size), None)
+    if wrong is not None or draft.tokens.dtype != torch.int64:
+        raise UsageError(
+            f"the draft holds {wrong} ({draft.tokens.dtype}): tokens are int64, below {network.vocab_size}"
+        )
+    if draft.resume is not None and not 0 < draft.resume.layer <= network.num_layers:
+        raise UsageError(f"the draft resumes at layer {draft.resume.layer}: use 1 to {network.num_layers}")
+    if draft.resume is not None and draft.resume.hidden.shape[:2] != draft.tokens.shape:
+        shape, nodes = tuple(draft.resume.hidden.shape), tuple(draft.tokens.shape)
+        raise UsageError(f"the draft resumes from hidden states of shape {shape} for tokens of shape {nodes}")
+
+
 class Drafter(Protocol):
     """Proposes what the target may say next. Whatever it proposes, the output stays that of plain decoding.
 
-    May run the network over scratch slots; must not commit, truncate or otherwise touch committed slots.
+    May run the network over scratch slots; must not commit, truncate or otherwise touch committed slots. An object
+    serves one engine at a time: it is told of rows by number.
     """
 
     def admit(self, row: int, request: Request) -> None:

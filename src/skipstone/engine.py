@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .accept import AcceptanceRule, Follow, Nodes
 from .cache import KVCache
-from .drafting import Drafter, DraftState, Limits
+from .drafting import Drafter, DraftState, Limits, check_draft
 from .errors import CapacityError, NumericsError, RequestError
 from .network import Network
 from .plan import LayerPlan
@@ -62,8 +62,8 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """Whether another step would do anything."""
-        return any(not row.finished for row in self._active.values())
+        """Whether another step would do anything, or has something to hand out."""
+        return bool(self._emissions) or any(not row.finished for row in self._active.values())
 
     def admit(self, request: Request, *, samples: int = 1, drafter: Drafter | None = None) -> list[int]:
         """Take in a text, or ``samples`` texts that share one prefill and differ in seed; returns their rows.
@@ -91,12 +91,18 @@ class Engine:
     def step(self) -> list[Emission]:
         """One chunk of prefill where due, then draft, verify, commit and emit for every row that is ready.
 
-        What a drafter or sink raises comes through. Nothing is lost: the next step goes on from there, and hands out
-        what this one gave before.
+        What a drafter or sink raises comes through, once the rows of other drafters had their turn. Nothing is lost:
+        the next step goes on from there, and hands out what this one gave. Raises UsageError for a malformed draft.
         """
         self._prefill()
+        failures: list[Exception] = []
         for rows in self._groups():
-            self._cycle(rows)
+            try:
+                self._cycle(rows)
+            except Exception as error:  # noqa: PERF203, one drafter's trouble is not the others'
+                failures.append(error)
+        if failures:
+            raise failures[0]
         given, self._emissions = self._emissions, []
         return given
 
@@ -204,6 +210,7 @@ class Engine:
     def _cycle(self, rows: list[Row]) -> None:
         began = perf_counter()
         draft = rows[0].drafter.propose(self._state(rows))
+        check_draft(draft, [row.tokens[-1] for row in rows], self.network)
         drafted = perf_counter()
         logits = self._verify(draft, rows)
         verified = perf_counter()
@@ -226,7 +233,7 @@ class Engine:
         indexes = tuple(row.index for row in rows)
         longest = max(self.cache.lengths[index] for index in indexes)
         limits = Limits(self.cache.capacity - longest, tuple(row.useful_depth for row in rows))
-        history = tuple(row.tokens for row in rows)
+        history = tuple(tuple(row.tokens) for row in rows)
         samplers = tuple(row.sampler for row in rows)
         return DraftState(indexes, history, self.cache, self.network, limits, samplers, self.rule)
 

@@ -16,8 +16,12 @@ import torch
 from torch import Tensor
 
 from . import noise
-from .errors import RequestError
+from .errors import ConstraintError, RequestError
 from .noise import Stream
+
+# beyond these numbers float32 scores overflow, and the error would blame the model
+_SMALLEST_TEMPERATURE = 1e-20
+_LARGEST = 1e9
 
 # tokens looked at first for the nucleus: a full sort of a 49k vocabulary costs a fifth of a small model's step
 _NUCLEUS_FIRST_LOOK = 256
@@ -73,19 +77,20 @@ class SamplingParams:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require(0 <= self.temperature < math.inf, "temperature", self.temperature, "0 (greedy) or a positive number")
+        warm = _SMALLEST_TEMPERATURE <= self.temperature < math.inf  # below it scores overflow
+        _require(
+            self.temperature == 0 or warm, "temperature", self.temperature, "0 (greedy), or a number from 1e-20 up"
+        )
         _require(self.top_k >= 0, "top_k", self.top_k, "0 (off) or a positive whole number")
         _require(0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1 (off)")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "from 0 (off) to 1")
-        _require(
-            0 < self.repetition_penalty < math.inf, "repetition_penalty", self.repetition_penalty, "positive; 1 is off"
-        )
-        _require(math.isfinite(self.presence_penalty), "presence_penalty", self.presence_penalty, "a finite number")
-        _require(math.isfinite(self.frequency_penalty), "frequency_penalty", self.frequency_penalty, "a finite number")
+        rho = self.repetition_penalty
+        _require(1 / _LARGEST <= rho <= _LARGEST, "repetition_penalty", rho, "a positive number up to 1e9; 1 is off")
+        for name in ("presence_penalty", "frequency_penalty"):
+            _require(abs(getattr(self, name)) <= _LARGEST, name, getattr(self, name), "a number from -1e9 to 1e9")
         for token, bias in self.logit_bias.items():
-            _require(
-                token >= 0 and not math.isnan(bias) and bias < math.inf, "logit_bias", {token: bias}, "token id: number"
-            )
+            allowed = token >= 0 and (bias == -math.inf or abs(bias) <= _LARGEST)
+            _require(allowed, "logit_bias", {token: bias}, "token ids with numbers from -1e9 to 1e9, or -inf to ban")
 
     @property
     def penalised(self) -> bool:
@@ -183,7 +188,7 @@ class RowSampler:
         for token, bias in self.params.logit_bias.items():
             scores[:, token] += bias
         if self.constraint is not None:
-            allowed = torch.stack([self.constraint.mask(path) for path in paths]).to(scores.device)
+            allowed = torch.stack([self._mask(self.constraint, path) for path in paths]).to(scores.device)
             scores.masked_fill_(~allowed, -math.inf)
         return scores if self.greedy else self._cut(scores.div_(self.params.temperature))
 
@@ -198,6 +203,13 @@ class RowSampler:
         if self.greedy:
             return scores
         return scores + torch.stack([self.noise(depth, stream) for depth in depths])
+
+    def _mask(self, constraint: Constraint, path: Sequence[int]) -> Tensor:
+        mask = constraint.mask(path)
+        if mask.dtype != torch.bool or mask.shape != (self.vocab_size,):
+            given = f"{mask.dtype} of shape {tuple(mask.shape)}"
+            raise ConstraintError(f"the constraint's mask is {given}: it must be bool of shape ({self.vocab_size},)")
+        return mask
 
     def _penalise(self, scores: Tensor, paths: Sequence[Sequence[int]]) -> Tensor:
         scores = scores.clone()

@@ -15,6 +15,7 @@ from skipstone.bench.check import CheckReport, CheckSpec, Difference, References
 from skipstone.errors import UsageError
 from skipstone.hf.load import LoadedModel
 from skipstone.hf.network import HFNetwork
+from skipstone.plugins import make_drafter
 from skipstone.sampling import RowSampler
 from skipstone.testing import tiny_network
 from skipstone.text.language_model import LanguageModel
@@ -113,8 +114,8 @@ def test_rounding_is_told_from_a_fault() -> None:
 def test_the_check_goes_on_behind_a_difference() -> None:
     model = model_of(tiny_network())
     request = model.request(PROMPTS[0], spec("none", seed=0).settings)
-    whole, _ = decode(model, request, model.drafter)
-    resumed, best = decode(model, replace(request, generated=whole[:5]), model.drafter)
+    whole, _ = decode(model, request, make_drafter("none", model.network))
+    resumed, best = decode(model, replace(request, generated=whole[:5]), make_drafter("none", model.network))
     assert resumed == whole
     assert len(best) == len(whole) - 5
 

@@ -19,7 +19,7 @@ def _nodes_by_layer(engine: Engine) -> dict[int, list[int]]:
     calls: dict[int, list[int]] = defaultdict(list)
     with ExitStack() as stack:
         for index, layer in enumerate(engine.network.layers):
-            count = lambda module, args, kwargs, index=index: calls[index].append(kwargs["hidden_states"].shape[1])  # noqa: E731
+            count = lambda module, args, kwargs, index=index: calls[index].append(args[0].shape[1])  # noqa: E731
             stack.enter_context(layer.self_attn.register_forward_pre_hook(count, with_kwargs=True))
         engine.step()
     return calls

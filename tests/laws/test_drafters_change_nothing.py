@@ -58,7 +58,7 @@ def test_samples_of_one_prompt_share_a_prefill_and_differ():
     net = network()
     request = Request([5, 9, 5, 9, 2], 12, SamplingParams(temperature=1.0, seed=3))
     nodes: list[int] = []
-    count = lambda module, args, kwargs: nodes.append(kwargs["hidden_states"].shape[1])  # noqa: E731
+    count = lambda module, args, kwargs: nodes.append(args[0].shape[1])  # noqa: E731
     with net.layers[0].self_attn.register_forward_pre_hook(count, with_kwargs=True):
         texts = decode(Engine(net, plain(net), rows=3, capacity=SLOTS), [Visit(request, samples=3)])
     assert len({tuple(text.tokens) for text in texts}) == 3

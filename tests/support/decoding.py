@@ -29,8 +29,8 @@ SLOTS = 40  # of every row in these tests
 
 _LONG = {"short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 3.0, 4.0, 6.0]}
 NETWORKS = {
-    "llama": dict(layers=4, agreeing=0.85),
-    "windowed": dict(model_type="mistral", layers=3, agreeing=0.8, sliding_window=3),
+    "llama": {"layers": 4, "agreeing": 0.85},
+    "windowed": {"model_type": "mistral", "layers": 3, "agreeing": 0.8, "sliding_window": 3},
     "dynamic": dict(layers=3, agreeing=0.8, max_position_embeddings=12, **rope("dynamic", factor=6.0)),
     "longrope": dict(
         layers=3, agreeing=0.8, **rope("longrope", original_max_position_embeddings=12, factor=8.0, **_LONG)

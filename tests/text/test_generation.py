@@ -255,3 +255,39 @@ def test_a_trained_model_tells_the_same_story_with_every_drafter_and_stops_where
     assert "Lily" in told[0].text
     pieces = list(model.stream("Once upon a time", drafter=DRAFTERS[3], max_new_tokens=80, stop_strings=["Lily."]))
     assert "".join(piece.text for piece in pieces) == told[0].text[: told[0].text.index("Lily.")]
+
+
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_generations_of_one_model_may_overlap(folder: Path, drafter: str) -> None:
+    model = skipstone.load(folder, drafter=drafter)
+    alone = [words(model.generate(prompt, **SAMPLED)) for prompt in PROMPTS[:2]]
+    first = model.stream(PROMPTS[0], **SAMPLED)
+    pieces = [next(first)]
+    assert words(model.generate(PROMPTS[1], **SAMPLED)) == alone[1]
+    assert words(finished([*pieces, *first])[0]) == alone[0]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "settings", "says"),
+    [
+        ("Hello", {}, "prompts must be a list of prompts, not str"),
+        (["a"], {"rows": 2.5}, "rows=2.5 is not a whole number"),
+        ([None], {}, "this is NoneType: a prompt is text"),
+        ([[True, False]], {}, "item 1 is bool"),
+        (["a"], {"drafter": object()}, 'neither a name like "ngram" nor a drafter'),
+        (["a"], {"do_sample": "no"}, "do_sample='no' is neither True nor False"),
+        (["a"], {"logit_bias": {"5": 1.0}}, "is not a mapping of token ids to numbers"),
+        (["a"], {"logit_bias": [5]}, "is not a mapping of token ids to numbers"),
+        (["a"], {"constraint": "abc"}, "has no method mask"),
+        (["a"], {"stop_token_ids": 5}, "stop_token_ids=5 is not a list"),
+        (["a"], {"eos_token_id": 2.0}, "eos_token_id=2.0 is not a list"),
+        (["a"], {"stop_strings": 5}, "stop_strings=5 is not a list"),
+        (["a"], {"temperature": 1e-40}, "temperature=1e-40 is out of range"),
+        (["a"], {"presence_penalty": 1e39}, "presence_penalty=1e\\+39 is out of range"),
+    ],
+)
+def test_what_no_text_can_be_made_of_is_told(
+    model: LanguageModel, prompts: Any, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises((RequestError, UsageError), match=says):
+        model.generate_batch(prompts, **settings)

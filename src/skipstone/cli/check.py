@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from . import options as o
+from .loading import load
 
 if TYPE_CHECKING:
     from ..bench.check import CheckReport, Reference
@@ -40,8 +41,6 @@ def check(
     debug: o.Debug = False,
 ) -> None:
     """Compare drafted decoding with plain decoding, token by token; exit code 1 unless they are equal."""
-    import skipstone
-
     from ..bench.check import CheckSpec, References, run_check
     from ..bench.demo import demo_prompts
     from ..errors import UsageError
@@ -58,7 +57,7 @@ def check(
         read_spec(spec.drafter)
     given = read_prompts(prompts) if prompts is not None else [prompt.text for prompt in demo_prompts()]
     chosen = [as_chat(prompt) if chat else prompt for prompt in given[:limit]]
-    loaded = skipstone.load(model, dtype=dtype, device=device, cache=cache, offline=offline)
+    loaded = load(model, dtype=dtype, device=device, cache=cache, offline=offline)
     references = References(loaded, specs[0].against)
     reports = []
     for spec in specs:

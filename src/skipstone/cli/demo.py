@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options as o
+from .loading import load
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,11 +26,9 @@ def demo(
     debug: o.Debug = False,
 ) -> None:
     """Stream an answer, then decode a few prompts in every way and compare speed and text."""
-    import skipstone
-
     from ..bench.demo import demo_drafters, demo_prompts, run_demo
 
-    loaded = skipstone.load(model, cache=cache, offline=offline)
+    loaded = load(model, cache=cache, offline=offline)
     _stream(loaded)
     table = _table(loaded)
     prompts = demo_prompts()

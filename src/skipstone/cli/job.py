@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .answers import figures, show_json, show_text, title
+from .loading import load
 
 if TYPE_CHECKING:
     from ..text.language_model import LanguageModel
@@ -84,9 +85,7 @@ class Job:
         return [text]
 
     def load(self) -> LanguageModel:
-        import skipstone
-
-        return skipstone.load(self.model, drafter=self.drafter, **self.where)
+        return load(self.model, drafter=self.drafter, **self.where)
 
     def answer(self, model: LanguageModel, prompts: list[Prompt]) -> None:
         samples = self.settings["num_return_sequences"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import warnings
@@ -14,6 +15,7 @@ from .outcome import Invocation, report
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line, by default the process's own; returns its exit code and raises nothing."""
     invocation = Invocation(sys.argv[1:] if argv is None else argv)
+    _open_closed()
     try:
         with warnings.catch_warnings():
             if not sys.warnoptions:
@@ -29,6 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # impatience must not disturb the end
         return code
     return 0
+
+
+def _open_closed() -> None:
+    """A closed output stream is one nobody reads: Python leaves None in its place."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 _SIGNALLED = 128

@@ -8,7 +8,7 @@ from typing import Any
 from ..accept import AcceptanceRule
 from ..drafting import Drafter
 from ..engine import Engine
-from ..errors import RequestError
+from ..errors import RequestError, UsageError
 from ..hf.load import LoadedModel
 from ..hf.network import HFNetwork
 from ..hf.tokenizer import HFTokenizer
@@ -40,7 +40,8 @@ class LanguageModel:
         self.network: HFNetwork = loaded.network
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
-        self.drafter = self._drafter(drafter)
+        self.drafter = drafter
+        self._drafter(drafter)  # a setting that does not fit the model is told at once
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
         """Generate one text; ``settings`` are those of GenerationSettings (max_new_tokens, temperature, …).
@@ -70,21 +71,24 @@ class LanguageModel:
 
         Prompts and settings are checked before this returns, not at the first piece.
         """
+        if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+            raise UsageError(f"prompts must be a list of prompts, not {type(prompts).__name__}: put it in brackets")
         chosen = GenerationSettings.of(**settings)
         requests = [self.request(prompt, chosen) for prompt in prompts]
+        if not isinstance(rows, int) or isinstance(rows, bool):
+            raise UsageError(f"rows={rows!r} is not a whole number")
         if rows < 1 or chosen.num_return_sequences < 1:
             given = f"rows={rows}, num_return_sequences={chosen.num_return_sequences}"
             raise RequestError(f"{given}: both must be 1 or more")
         for request in requests:
             request.check(self.network.vocab_size, self.network.context)
-        engine_drafter = self.drafter if drafter is None else self._drafter(drafter)
-        return self._run(requests, engine_drafter, rows, chosen)
+        return self._run(requests, self._drafter(drafter if drafter is not None else self.drafter), rows, chosen)
 
     def engine(
         self, *, capacity: int, rows: int = 1, drafter: Drafter | None = None, rule: AcceptanceRule | None = None
     ) -> Engine:
         """An engine over this model's network, for those who speak in token ids."""
-        return Engine(self.network, drafter or self.drafter, capacity=capacity, rows=rows, rule=rule)
+        return Engine(self.network, drafter or self._drafter(self.drafter), capacity=capacity, rows=rows, rule=rule)
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Token ids of a prompt. Raises RequestError where there are none."""
@@ -117,7 +121,12 @@ class LanguageModel:
         )
 
     def _drafter(self, drafter: str | Drafter) -> Drafter:
-        return make_drafter(drafter, self.network) if isinstance(drafter, str) else drafter
+        """A drafter for one engine: of a name a new one, as generations may overlap."""
+        if isinstance(drafter, str):
+            return make_drafter(drafter, self.network)
+        if not callable(getattr(drafter, "propose", None)):
+            raise UsageError(f'drafter={drafter!r} is neither a name like "ngram" nor a drafter')
+        return drafter
 
     def _run(
         self, requests: Sequence[Request], drafter: Drafter, rows: int, settings: GenerationSettings
@@ -142,7 +151,7 @@ class LanguageModel:
             yield from [writer.finish() for writer in writers.values()]
             raise
         finally:
-            for row in writers:
+            for row in writers.keys() - set(engine.free_rows):
                 engine.release(row)
 
     def _admit(

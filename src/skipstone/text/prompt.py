@@ -26,9 +26,12 @@ def valid_text(text: str) -> str:
 
 
 def token_ids(prompt: Sequence[Any]) -> list[int] | None:
-    """The token ids a prompt consists of; None where it is something else."""
-    whole = not isinstance(prompt, bytes | bytearray | Mapping)
-    return list(prompt) if whole and all(isinstance(item, int) for item in prompt) else None
+    """The token ids a prompt consists of; None where it is something else. Raises RequestError for no sequence."""
+    if not isinstance(prompt, Sequence):
+        raise _no_prompt(f"this is {type(prompt).__name__}")
+    whole = not isinstance(prompt, bytes | bytearray)
+    ids = whole and all(isinstance(item, int) and not isinstance(item, bool) for item in prompt)
+    return list(prompt) if ids else None
 
 
 def valid_messages(prompt: Sequence[Any]) -> list[Message]:

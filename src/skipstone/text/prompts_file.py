@@ -41,7 +41,7 @@ def read_text(path: str | Path) -> str:
     """The text of a file or of standard input ("-"). Raises UsageError where it cannot be read or is not UTF-8."""
     name = "standard input" if str(path) == "-" else str(path)
     try:
-        content = sys.stdin.buffer.read() if str(path) == "-" else _read_bytes(Path(path).expanduser())
+        content = _read_stdin() if str(path) == "-" else _read_bytes(Path(path).expanduser())
     except (OSError, EOFError, zlib.error, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{name} cannot be read: {reason}") from error
@@ -101,3 +101,9 @@ def _kind(value: object) -> str:
         return "empty"
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def _read_stdin() -> bytes:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: give a prompt as an argument or in a file")
+    return sys.stdin.buffer.read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -48,9 +48,24 @@ class GenerationSettings:
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise RequestError(f"{name}={value} is out of range: use {want}")
+        self._check_kinds()
         given = {name: getattr(self, name) for name in _SAMPLING}
         SamplingParams(**{name: value for name, value in given.items() if value is not None})
         self._check_ends()
+
+    def _check_kinds(self) -> None:
+        """What is neither number nor text."""
+        if self.do_sample not in (None, True, False):
+            raise UsageError(f"do_sample={self.do_sample!r} is neither True nor False")
+        biases = self.logit_bias if self.logit_bias is not None else {}
+        if not isinstance(biases, Mapping) or not all(_is_bias(*entry) for entry in biases.items()):
+            raise UsageError(f"logit_bias={self.logit_bias!r} is not a mapping of token ids to numbers")
+        if self.constraint is not None and not callable(getattr(self.constraint, "mask", None)):
+            raise UsageError(f"constraint={self.constraint!r} has no method mask: give a skipstone.sampling.Constraint")
+        for name, single in (("eos_token_id", int), ("stop_token_ids", Iterable), ("stop_strings", str)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, single | Iterable):
+                raise UsageError(f"{name}={value!r} is not a list")
 
     def _check_ends(self) -> None:
         if not all(isinstance(string, str) and string for string in self.stops()):
@@ -90,7 +105,9 @@ class GenerationSettings:
         given = getattr(self, name)
         value = given if given is not None else defaults.get(name)
         if isinstance(value, bool) or not isinstance(value, _NUMBERS[name]):
-            raise UsageError(f"the model's generation_config asks for {name}={shown(value)}, not a number: give {name}=…")
+            raise UsageError(
+                f"the model's generation_config asks for {name}={shown(value)}, not a number: give {name}=…"
+            )
         return value
 
     def _samples(self, defaults: Mapping[str, Any]) -> bool:
@@ -121,6 +138,11 @@ class GenerationSettings:
     def stops(self) -> tuple[str, ...]:
         """Stop strings."""
         return (self.stop_strings,) if isinstance(self.stop_strings, str) else tuple(self.stop_strings or ())
+
+
+def _is_bias(token: Any, bias: Any) -> bool:
+    numbers = isinstance(token, int) and isinstance(bias, int | float)
+    return numbers and not isinstance(token, bool) and not isinstance(bias, bool)
 
 
 def _number(name: str, value: Any) -> Any:
