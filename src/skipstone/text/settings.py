@@ -90,7 +90,8 @@ class GenerationSettings:
         given = getattr(self, name)
         value = given if given is not None else defaults.get(name)
         if isinstance(value, bool) or not isinstance(value, _NUMBERS[name]):
-            raise UsageError(f"the model's generation_config asks for {name}={shown(value)}, not a number: give {name}=…")
+            asks = f"the model's generation_config asks for {name}={shown(value)}"
+            raise UsageError(f"{asks}, not a number: give {name}=…")
         return value
 
     def _samples(self, defaults: Mapping[str, Any]) -> bool:
