@@ -18,6 +18,7 @@ from skipstone.errors import CheckpointError, ModelNotFound, SkipstoneError, Uns
 from skipstone.hf.load import load_folder
 from skipstone.hf.notes import trained_exits
 from skipstone.hf.quiet import quiet
+from skipstone.hf.wiring import Wiring
 
 TOKENS = torch.tensor([[5, 90, 7, 33]])
 
@@ -228,3 +229,10 @@ def test_every_error_is_one_line(spoilt: Path) -> None:
     with pytest.raises(SkipstoneError) as caught:
         load_folder(spoilt)
     assert "\n" not in str(caught.value)
+
+
+def test_layers_whose_shape_was_found_by_trying_are_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    likelier = Wiring(parallel=True)
+    monkeypatch.setattr("skipstone.hf.notes.wirings_of", lambda layer, config: [likelier, Wiring()])
+    says = "how its layers add up was found by trying: serial, accepted by parity"
+    assert load_folder(folder).notes == [says]

@@ -15,7 +15,7 @@ from skipstone.testing import tiny_network
 VOCAB = 64
 # what transformers 4 cannot build or compute in float64, or masks in a way that cannot be observed
 _SINCE_5 = {
-    *("stablelm, parallel", "qwen2_moe", "phimoe", "granitemoehybrid", "jetmoe"),
+    *("stablelm, parallel", "phi3, longrope", "qwen2_moe", "phimoe", "granitemoehybrid", "jetmoe"),
     *("glm4_moe", "dots1", "deepseek_v2", "deepseek_v3", "ernie4_5_moe", "gptj", "codegen"),
 }
 ZOO = {

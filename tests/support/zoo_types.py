@@ -116,7 +116,7 @@ ALL: dict[str, Sample] = {
     "stablelm": _sample(
         "stablelm", "layer norms, partial rotary, biases", partial_rotary_factor=0.5, use_qkv_bias=True
     ),
-    "nanochat": _sample("nanochat", "norm on the embedding, capped logits", final_logit_softcapping=2.0),
+    "nanochat": _sample("nanochat", "norm on the embedding, capped logits", final_logit_softcapping=10.0),
     "granite": _sample("granite", "embedding, residual, attention and logit factors", head_dim=12, **_GRANITE),
     "granite_swa": _sample(
         "granite_swa", "embedding, residual, attention and logit factors, windows", SOFTMAX, **_GRANITE, **_MIX
@@ -132,7 +132,7 @@ ALL: dict[str, Sample] = {
         SOFTMAX,
         head_dim=12,
         attn_logit_softcapping=2.0,
-        final_logit_softcapping=2.0,
+        final_logit_softcapping=10.0,
         query_pre_attn_scalar=5,
         **_MIX,
     ),

@@ -133,7 +133,7 @@ def _context(facts: Facts) -> str:
 
 
 def _wiring(facts: Facts) -> str:
-    from ..hf.facts import shape_of
+    from ..hf.anatomy import shape_of
 
     why = "by the names of its parts" if facts.wirings_tried > 1 else "as its model type is known to be"
     return f"{shape_of(facts.wiring)}, {why}; generic path (transformers' own modules), parity is checked at load"

@@ -94,3 +94,14 @@ def experts_used(config: Any) -> float:
 def _first(config: Any, *names: str) -> int | None:
     values = (getattr(config, name, None) for name in names)
     return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+def shape_of(wiring: Wiring) -> str:
+    """The wiring's shape in a word."""
+    if wiring.parallel:
+        return "parallel"
+    if wiring.after:
+        return "norm after the sum"
+    if wiring.attn_post is not None:
+        return "sandwich norms" if wiring.attn_norm is not None else "post norms"
+    return "serial"

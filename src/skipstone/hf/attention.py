@@ -92,7 +92,7 @@ class AttentionCall:
             "cache": self.view,
             "alibi": self.alibi,
             "shared_kv_states": {},  # gemma4 puts keys there for layers that have none; we run it where all have
-            "residual": x.new_zeros(()),  # Bloom's adds it; our blocks do
+            "residual": 0,  # Bloom's adds it; our blocks do
         }
         output = attention(x, **{theirs: have[ours] for ours, theirs in self.arguments.items()})
         attended: Tensor = output[0] if isinstance(output, tuple) else output

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import CheckpointError
 from .adapters import Adapter
-from .anatomy import Part, anatomy, is_tied
+from .anatomy import Part, anatomy, is_tied, shape_of
 from .body import body_of
 from .cache_shapes import cache_shapes
 from .checkpoint import Checkpoint, read_checkpoint
@@ -179,14 +179,3 @@ def _attention(config: Any, layers: int) -> Attention:
     if window is None or not windowed:
         window, windowed = None, 0
     return Attention(context_of(config), window, windowed, dict(rope_parameters(config)))
-
-
-def shape_of(wiring: Wiring) -> str:
-    """The wiring's shape in a word."""
-    if wiring.parallel:
-        return "parallel"
-    if wiring.after:
-        return "norm after the sum"
-    if wiring.attn_post is not None:
-        return "sandwich norms" if wiring.attn_norm is not None else "post norms"
-    return "serial"

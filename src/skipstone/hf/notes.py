@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .anatomy import shape_of
 from .checkpoint import Checkpoint
+from .families import wirings_of
 from .network import HFNetwork
 from .placing import moved_in
 from .quantised import own_modules
@@ -19,6 +21,7 @@ def notes_on(checkpoint: Checkpoint, network: HFNetwork, dtype: str) -> list[str
         _narrowed(checkpoint, network) if dtype == "auto" else "",
         moved_in(network.model),
         _generic(network.model),
+        _found_out(network),
         _exits(checkpoint.config),
     ]
     return [note for note in found if note]
@@ -40,6 +43,13 @@ def _narrowed(checkpoint: Checkpoint, network: HFNetwork) -> str:
 def _generic(model: Any) -> str:
     why = own_modules(model)
     return f"generic path: {why}, so the model's own linears run" if why else ""
+
+
+def _found_out(network: HFNetwork) -> str:
+    likeliest = wirings_of(network.layers[0], network.config)[0]
+    if network.wiring == likeliest:
+        return ""
+    return f"how its layers add up was found by trying: {shape_of(network.wiring)}, accepted by parity"
 
 
 def trained_exits(config: Mapping[str, Any]) -> list[int]:

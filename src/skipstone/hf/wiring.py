@@ -126,7 +126,7 @@ def _one_mlp(mlp: Any) -> Part:
     takes_residual = "residual" in inspect.signature(mlp.forward).parameters
 
     def run(x: Tensor) -> Tensor:
-        output = mlp(x, x.new_zeros(())) if takes_residual else mlp(x)
+        output = mlp(x, 0) if takes_residual else mlp(x)
         result: Tensor = output[0] if isinstance(output, tuple) else output
         return result
 
