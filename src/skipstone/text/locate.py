@@ -75,12 +75,14 @@ class Finder:
         if not re.fullmatch(r"\w[\w.-]*/[\w.-]+", name):
             hint = did_you_mean(name, aliases)
             raise ModelNotFound(
-                f'no model "{name}": not a folder or file here, nor an alias or hub id (org/name); {hint}'
+                f'no model "{shortened(name)}": not a folder or file here, nor an alias or hub id (org/name); {hint}'
             )
         try:
             return hub_snapshot(name, self.progress, offline=self.offline)
         except StoreError as error:
-            raise ModelNotFound(f'no folder "{name}" here, and as a hub id it cannot be fetched: {error}') from error
+            raise ModelNotFound(
+                f'no folder "{shortened(name)}" here, and as a hub id it cannot be fetched: {error}'
+            ) from error
 
     def _installed(self, name: str) -> Path:
         found = find_installed(name, self.cache)
@@ -120,3 +122,11 @@ def _beside(adapter: Adapter) -> str:
         return str(near) if not Path(adapter.base).is_absolute() and near.exists() else adapter.base
     except (OSError, ValueError):
         return adapter.base
+
+
+def shortened(name: str) -> str:
+    """A name, cut in the middle where nobody could read it to its end."""
+    return name if len(name) <= _READABLE else f"{name[: _READABLE // 2]}…{name[-_READABLE // 2 :]}"
+
+
+_READABLE = 300
