@@ -1,5 +1,6 @@
 """Drafters by name: ours, and one from a package that stands beside this file."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,36 @@ def test_each_of_our_drafters_says_what_it_and_its_options_do(name: str):
     summary, options = describe(name)
     assert summary.endswith(".")
     assert all(option.help and option.default is not None for option in options)
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str) -> None:
+    """A third party's package ``odd_plugin`` with the drafter ``odd``."""
+    (tmp_path / "odd_plugin.py").write_text(source)
+    info = tmp_path / "odd_plugin-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd_plugin\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[skipstone.drafters]\nodd = odd_plugin:Odd\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "odd_plugin", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("raise ValueError('boom')", "does not load: boom"),
+        ("class Odd: pass", "has no dataclass Options"),
+        ("import nowhere_to_be_found", "does not load: No module named"),
+    ],
+)
+def test_a_third_partys_fault_is_named_as_theirs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str, says: str
+):
+    _installed(monkeypatch, tmp_path, source)
+    with pytest.raises(UsageError, match=says):
+        describe("odd")
+
+
+def test_a_drafter_without_a_docstring_is_described_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    source = "from dataclasses import dataclass\nclass Odd:\n    @dataclass\n    class Options:\n        pass\n"
+    _installed(monkeypatch, tmp_path, source)
+    assert describe("odd") == ("(no description)", [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, get_type_hints
 
@@ -48,8 +48,10 @@ def drafter_type(name: str) -> DrafterType:
         raise UsageError(f'drafter "{name}" is not installed: {did_you_mean(name, drafter_names())}')
     try:
         loaded: DrafterType = found[0].load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a third party's module may raise anything
         raise UsageError(f'drafter "{name}" ({found[0].value}) does not load: {error}') from error
+    if not is_dataclass(getattr(loaded, "Options", None)):
+        raise UsageError(f'drafter "{name}" ({found[0].value}) has no dataclass Options: its author must add one')
     return loaded
 
 
@@ -105,4 +107,5 @@ def describe(name: str) -> tuple[str, list[Option]]:
         Option(f.name, types[f.name].__name__, None if f.default is MISSING else f.default, f.metadata.get("help", ""))
         for f in fields(kind.Options)
     ]
-    return (kind.__doc__ or "").strip().splitlines()[0], options
+    summary = (kind.__doc__ or "").strip() or "(no description)"
+    return summary.splitlines()[0], options

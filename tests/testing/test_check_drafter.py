@@ -41,12 +41,6 @@ def _scribbling(state) -> Draft:
     return _guess(state)
 
 
-def _rewriting(state) -> Draft:
-    draft = _guess(state)
-    state.history[0][0] = (state.history[0][0] + 1) % 64
-    return draft
-
-
 def _resuming(state, layer: int = 1, shape=None) -> Draft:
     draft = _guess(state)
     hidden = torch.zeros(*(shape or draft.tokens.shape), 32, dtype=torch.float64)
@@ -72,7 +66,6 @@ BREACHES = {
     ),
     "commits or truncates": _forgetting,
     "writes into committed slots": _scribbling,
-    "changes the history": _rewriting,
     "changes the text": _resuming,
     "resumes at layer 9: use 1 to 4": lambda s: _resuming(s, layer=9),
     "hidden states to resume from": lambda s: _resuming(s, shape=(1, 5)),

@@ -42,7 +42,10 @@ class CheckSpec:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where the arms part, ``position`` counted in output tokens. A missing token (an end) is -1."""
+    """A place where the arms part, ``position`` counted in output tokens. A missing token (an end) is -1.
+
+    Behind it the drafted arm goes on from the reference's token, so a text may have several.
+    """
 
     sequence: int
     position: int
@@ -70,8 +73,13 @@ class CheckReport:
 
     @property
     def equal(self) -> bool:
-        """No difference but near-ties, and of these at most one in 5,000 tokens (or one, in a shorter check)."""
-        return not self.differences and len(self.near_ties) <= math.ceil(self.tokens / TOKENS_PER_NEAR_TIE)
+        """No difference but near-ties, and of these no more than are allowed."""
+        return not self.differences and len(self.near_ties) <= self.near_ties_allowed
+
+    @property
+    def near_ties_allowed(self) -> int:
+        """One in 5,000 tokens, and one in a shorter check."""
+        return math.ceil(self.tokens / TOKENS_PER_NEAR_TIE)
 
     def to_json(self) -> dict[str, Any]:
         counts = {"differences": len(self.differences), "near_ties": len(self.near_ties), "equal": self.equal}

@@ -79,6 +79,21 @@ def _text(report: CheckReport) -> str:
         f"scores {d.gap:.1e} apart, error {d.error:.1e}: {'a near-tie' if d.near_tie else 'a difference'}"
         for d in [*report.differences, *report.near_ties]
     ]
-    verdict = "equal" if report.equal else "NOT equal"
+    verdict = _verdict(report)
     about = f"{report.model} ({report.dtype}), {report.drafter} against {report.against}"
-    return "\n".join([*places, f"{verdict}: {about}, {report.tokens} tokens in {report.sequences} texts"])
+    few = " (so few say little: add --chat for a chat model, or more prompts)" if report.tokens < _FEW else ""
+    return "\n".join([*places, f"{verdict}: {about}, {report.tokens} tokens in {report.sequences} texts{few}"])
+
+
+def _verdict(report: CheckReport) -> str:
+    if report.differences:
+        return "NOT equal"
+    if not report.near_ties:
+        return "equal"
+    told = (
+        f"{len(report.near_ties)} near-ties, of which {report.near_ties_allowed} are allowed in {report.tokens} tokens"
+    )
+    return f"equal but for {told}" if report.equal else f"NOT equal: {told}"
+
+
+_FEW = 100
