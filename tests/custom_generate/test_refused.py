@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "inputs_embeds": {"input_ids": None, "inputs_embeds": torch.zeros(1, 3, 32, dtype=torch.float64)},
     "position_ids": {"position_ids": torch.arange(2, 7)[None]},
     "stop_strings": {"stop_strings": ["x"]},
+    "seed": {"seed": "x"},
 }
 
 
@@ -58,6 +59,11 @@ def test_a_name_nobody_knows_is_refused():
         ours(MODEL, ONE, dratfer="none", max_new_tokens=4)
     with pytest.raises(UsageError, match="ngrm"):
         ours(MODEL, ONE, "ngrm", max_new_tokens=4)
+
+
+def test_a_drafter_that_is_no_drafter_is_refused():
+    with pytest.raises(UsageError, match="drafter=3 is neither a name"):
+        ours(MODEL, ONE, 3, max_new_tokens=4)
 
 
 def test_arguments_of_the_models_forward_pass_are_refused():

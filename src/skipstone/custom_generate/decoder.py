@@ -52,6 +52,10 @@ class Decoder:
         ("exit:layer=8") or a Drafter; ``seed`` of the samples is drawn from torch's generator where it is not given.
         Raises UsageError, with its name, for an argument that cannot be served.
         """
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise UsageError(f"seed={seed!r} is not a whole number")
+        if not isinstance(drafter, str) and not callable(getattr(drafter, "propose", None)):
+            raise UsageError(f'drafter={drafter!r} is neither a name like "ngram" nor a drafter')
         kept = kept_back()
         call = Call(
             model=model,

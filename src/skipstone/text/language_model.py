@@ -40,6 +40,7 @@ class LanguageModel:
         self.network: HFNetwork = loaded.network
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
+        self.notes = loaded.notes  # what one would not expect of the model, a line each
         self.drafter = drafter
         self._drafter(drafter)  # a setting that does not fit the model is told at once
 
