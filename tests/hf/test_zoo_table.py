@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _pinned() -> bool:
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    return f"transformers=={transformers.__version__}\n" in pins
+    # a pin may be followed by a marker, as "transformers==5.24.0 ; python_version >= ..."
+    return f"transformers=={transformers.__version__}" in (line.partition(" ")[0] for line in pins.splitlines())
 
 
 @pytest.mark.skipif(not _pinned(), reason="the table is that of the pinned transformers")
