@@ -10,7 +10,7 @@ LOWEST_STAMP := $(LOWEST)/.setup-done
 MODEL := smollm2-135m
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest lint types format constraints clean pull-if-reachable
+.PHONY: help setup demo test explore test-lowest lint types format constraints clean pull-if-reachable
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -38,6 +38,9 @@ demo: setup ## fetch a small real model, then generate with it side by side
 test: setup pull-if-reachable lint types ## everything that CI checks
 	@echo "== tests"
 	$(BIN)/pytest
+
+explore: setup ## the property tests with new random examples, four times as many (about 15 minutes)
+	$(BIN)/pytest --hypothesis-profile=explore tests
 
 test-lowest: $(LOWEST_STAMP) ## what CI checks with the oldest transformers we serve, in .venv-lowest
 	$(LOWEST)/bin/pytest -W ignore::DeprecationWarning tests/hf tests/laws tests/text $(NOT_LOWEST)
