@@ -39,6 +39,14 @@ def test_a_change_of_the_machine_is_followed_within_forty_steps():
     assert correction.factor(1) == pytest.approx(1.5, rel=0.02)
 
 
+def test_a_factor_that_was_asked_for_is_not_the_last_word():
+    correction = Correction()
+    for _ in range(10):
+        correction.add(1, 1.3)
+        seen = correction.factor(1)
+    assert seen == pytest.approx(1.3)
+
+
 def test_a_bucket_that_differs_gets_a_factor_of_its_own():
     correction = Correction()
     for _ in range(40):

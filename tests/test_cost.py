@@ -101,6 +101,7 @@ def test_known_numbers():
     model = CostModel(SIMPLE)
     assert model.step_ms(FULL, 1) == pytest.approx(1 + 6 * 1 + 6 * 2 + 4)
     assert model.step_ms(LayerPlan.until(2), 3, head=False) == pytest.approx(1 + 2 * 3 + 2 * 2)
+    assert model.step_ms(LayerPlan.skipping(L, [0], [1, 2, 5]), 1) == pytest.approx(1 + 5 * 1 + 3 * 2 + 4)
     assert model.step_ms(FULL, 2, rows=2) == pytest.approx(1 + 6 * (4 + 0.5) + 6 * 2 + 4)
     assert model.draft_ratio(LayerPlan.until(2)) == pytest.approx(11 / 23)
     assert model.verify_ratio(3) == pytest.approx((1 + 6 * 4 + 6 * 2 + 4) / 23)
