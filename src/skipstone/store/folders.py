@@ -1,4 +1,4 @@
-"""Where things lie on disk: downloads and models under one cache folder."""
+"""Where things lie on disk: downloads, models and measured costs under one cache folder."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ class Folders:
     def models(self) -> Path:
         """Installed model folders, one per name."""
         return self.root / "models"
+
+    @property
+    def costs(self) -> Path:
+        """Measured costs, a file for each combination of model, machine and settings."""
+        return self.root / "costs"
 
     def model(self, name: str) -> Path:
         return self.models / name
