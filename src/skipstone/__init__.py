@@ -39,6 +39,7 @@ def load(
     dtype: str = "auto",
     device: str = "auto",
     device_map: str | Mapping[str, Any] | None = None,
+    weights: str = "auto",
     cache: Path | None = None,
     offline: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -47,7 +48,8 @@ def load(
 
     ``drafter`` is a name with options ("ngram", "exit:layer=8,depth=6", …); "none" is plain decoding. ``dtype`` is
     auto, float64, float32, bfloat16 or float16. ``device_map`` "auto" leaves in main memory what has no room on the
-    device. ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the
+    device. ``weights`` auto, float32, float16 or bfloat16 packs them for the CPU; stock leaves them as transformers has
+    them. ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the
     model (by default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
     """
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
@@ -67,6 +69,7 @@ def load(
         dtype=dtype,
         device=device,
         device_map=device_map,
+        weights=weights,
     )
     for note in loaded.notes:
         tell(note)

@@ -27,11 +27,24 @@ class Run:
 class Network(Protocol):
     """A decoder under layer plans. Stateless: everything a run leaves behind is in the cache it was given."""
 
-    num_layers: int
-    vocab_size: int
-    context: int  # the most tokens a text may have
-    dtype: torch.dtype
-    device: torch.device
+    @property
+    def num_layers(self) -> int: ...
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def context(self) -> int:
+        """The most tokens a text may have."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of hidden states, logits, keys and values."""
+        ...
+
+    @property
+    def device(self) -> torch.device: ...
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         """An empty cache for ``rows`` texts of up to ``capacity`` slots each, scratch included."""

@@ -130,7 +130,7 @@ def test_references_are_decoded_once_for_several_drafters(monkeypatch: pytest.Mo
 
 def report_of(tokens: int, near_ties: int) -> CheckReport:
     tie = Difference(0, 0, 1, 2, "a", "b", 1e-6, 1e-6, True)
-    return CheckReport("m", "d", "plain", "float32", tokens=tokens, near_ties=[tie] * near_ties)
+    return CheckReport("m", "d", "plain", "float32", "stock", tokens=tokens, near_ties=[tie] * near_ties)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def facts(run: Run, *argv: object) -> dict[str, Any]:
 
 
 def test_the_figures_are_those_of_the_loaded_model(run: Run, folder: Path) -> None:
-    told, network = facts(run, folder), load_folder(folder).network
+    told, network = facts(run, folder), load_folder(folder, weights="stock").network
     count = sum(weight.numel() for weight in network.model.parameters())
     assert told["parameters"] == sum(part["count"] for part in told["parts"]) == count
     cache = network.new_cache(1, 1)

@@ -50,7 +50,7 @@ def rewrite(folder: Path, dtype: torch.dtype) -> Path:
 
 @torch.inference_mode()
 def logits(folder: Path, **settings: Any) -> torch.Tensor:
-    return load_folder(folder, **settings).network.model(TOKENS).logits
+    return load_folder(folder, weights="stock", **settings).network.model(TOKENS).logits
 
 
 def test_shards_are_the_model_they_were_cut_from(folder: Path, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_layers_left_on_the_disk_give_the_same_text(folder: Path) -> None:
 
 
 def test_auto_leaves_a_model_that_fits_where_it_runs(folder: Path) -> None:
-    loaded = load_folder(folder, device_map="auto")
+    loaded = load_folder(folder, device_map="auto", weights="stock")
     assert loaded.notes == []
     assert torch.equal(loaded.network.model(TOKENS).logits, logits(folder))
 

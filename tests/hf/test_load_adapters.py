@@ -45,7 +45,7 @@ def spoilt(adapter: Path, tmp_path: Path) -> Path:
 @needs_peft
 def test_an_adapter_is_merged_into_the_base_it_names(adapter: Path, folder: Path) -> None:
     said: list[str] = []
-    model = skipstone.load(adapter, progress=said.append)
+    model = skipstone.load(adapter, weights="stock", progress=said.append)
     assert said == [
         f"the adapter mine (LORA, rank 4) was made for {folder}",
         "adapter mine (LORA, rank 4) merged into the weights",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from ..accept import Follow
@@ -66,6 +67,7 @@ class CheckReport:
     drafter: str
     against: str
     dtype: str
+    weights: str
     sequences: int = 0
     tokens: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -100,7 +102,7 @@ def run_check(
     RequestError.
     """
     dtype = str(model.network.dtype).removeprefix("torch.")
-    report = CheckReport(model.name, spec.drafter, spec.against, dtype)
+    report = CheckReport(model.name, spec.drafter, spec.against, dtype, model.network.weights)
     settings = replace(spec.settings, seed=spec.settings.seed or 0)
     requests = [model.request(prompt, settings) for prompt in prompts]
     for request in requests:
@@ -124,6 +126,11 @@ class References:
         self.against = against
         self._texts: dict[int, Decoded] = {}
 
+    @cached_property
+    def theirs(self) -> Any:
+        """The transformers model on the same weights."""
+        return self.model.loaded.transformers_model()
+
     def of(self, sequence: int, request: Request) -> Decoded:
         if sequence not in self._texts:
             self._texts[sequence] = self._decode(request)
@@ -131,7 +138,7 @@ class References:
 
     def _decode(self, request: Request) -> Decoded:
         if self.against == "transformers":
-            text = transformers_generate(self.model.network, request, scores=True)
+            text = transformers_generate(self.theirs, request, scores=True)
             return text.tokens, text.best
         return decode(self.model, request, make_drafter("none", self.model.network))
 

@@ -11,7 +11,7 @@ from ..request import Request
 from ..telemetry import Summary
 from ..text.language_model import LanguageModel
 from ..text.settings import GenerationSettings
-from .check import CheckReport, Comparison, Reference, References, first_difference
+from .check import CheckReport, Comparison, References, first_difference
 from .transformers_baseline import transformers_generate
 
 TRANSFORMERS = "transformers generate"
@@ -70,8 +70,9 @@ def demo_drafters(num_layers: int) -> list[str]:
 def run_demo(model: LanguageModel, drafters: list[str]) -> Iterator[list[Arm]]:
     """The arms of one prompt after another. Each arm decodes greedily; a short run before warms everything up."""
     _decode(model, _request(model, DemoPrompt("warm up", "Hi", 2)), "none")
+    theirs = References(model, "transformers")
     for prompt in demo_prompts():
-        yield _arms(model, prompt.kind, _request(model, prompt), drafters)
+        yield _arms(theirs, prompt.kind, _request(model, prompt), drafters)
 
 
 def _request(model: LanguageModel, prompt: DemoPrompt) -> Request:
@@ -80,13 +81,16 @@ def _request(model: LanguageModel, prompt: DemoPrompt) -> Request:
     return model.request(chat if model.tokenizer.has_chat else prompt.text, settings)
 
 
-def _arms(model: LanguageModel, kind: str, request: Request, drafters: list[str]) -> list[Arm]:
-    theirs = transformers_generate(model.network, request)
+def _arms(references: References, kind: str, request: Request, drafters: list[str]) -> list[Arm]:
+    model = references.model
+    theirs = transformers_generate(references.theirs, request)
     ours = [(spec, *_decode(model, request, spec)) for spec in ["none", *drafters]]
     plain = ours[0][1]
-    arms = [Arm(kind, TRANSFORMERS, theirs.tokens, theirs.seconds, _equal(model, request, plain, theirs.tokens, None))]
+    equal = _equal(references, request, (plain, theirs.tokens), "none")
+    arms = [Arm(kind, TRANSFORMERS, theirs.tokens, theirs.seconds, equal)]
+    own = References(model, "plain")
     for spec, tokens, seconds, summary in ours:
-        arms.append(Arm(kind, spec, tokens, seconds, _equal(model, request, plain, tokens, spec), summary))
+        arms.append(Arm(kind, spec, tokens, seconds, _equal(own, request, (plain, tokens), spec), summary))
     return arms
 
 
@@ -107,12 +111,12 @@ def _decode(model: LanguageModel, request: Request, drafter: str) -> tuple[list[
     return tokens, perf_counter() - began, summary
 
 
-def _equal(model: LanguageModel, request: Request, plain: list[int], tokens: list[int], drafter: str | None) -> str:
-    """``drafter`` None stands for transformers. A difference is judged as ``skipstone check`` would judge it."""
-    if first_difference(plain, tokens) is None:
+def _equal(references: References, request: Request, texts: tuple[list[int], list[int]], drafter: str) -> str:
+    """A difference between two texts is judged as ``skipstone check`` would judge it."""
+    if first_difference(*texts) is None:
         return "yes"
-    against: Reference = "transformers" if drafter is None else "plain"
-    comparison = Comparison(model, make_drafter(drafter or "none", model.network), References(model, against))
-    report = CheckReport(model.name, drafter or "none", against, "")
+    model = references.model
+    comparison = Comparison(model, make_drafter(drafter, model.network), references)
+    report = CheckReport(model.name, drafter, references.against, "", model.network.weights)
     comparison.add(report, 0, request)
     return "near-tie" if report.equal else "NO"

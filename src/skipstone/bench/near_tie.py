@@ -8,7 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..hf.network import HFNetwork
+from ..hf.prepare import DecoderNetwork
+from ..network import Network
 from ..plan import LayerPlan
 from ..request import Request
 from ..sampling import RowSampler
@@ -33,11 +34,11 @@ class Judgement:
 class NearTieJudge:
     """Judges differences for one network; nothing is widened before the first one comes up."""
 
-    def __init__(self, network: HFNetwork) -> None:
+    def __init__(self, network: DecoderNetwork) -> None:
         self.network = network
 
     @cached_property
-    def precise(self) -> HFNetwork:
+    def precise(self) -> Network:
         return self.network.in_float64()
 
     def judge(self, request: Request, before: list[int], tokens: tuple[int, int], arms: tuple[Best, Best]) -> Judgement:
@@ -56,7 +57,7 @@ class NearTieJudge:
         return sampler.perturbed(sampler.scores(logits[None], [[]]), [0])[0]
 
 
-def last_logits(network: HFNetwork, tokens: list[int], prompt_length: int) -> Tensor:
+def last_logits(network: Network, tokens: list[int], prompt_length: int) -> Tensor:
     """[V] logits after ``tokens``."""
     cache = network.new_cache(1, len(tokens))
     cache.reset(0, prompt_length)

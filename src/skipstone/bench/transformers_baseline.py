@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..hf.network import HFNetwork
+from ..hf.network import context_of
 from ..request import Request
 from ..stopping import StopTokens
 from .recorder import best_scores
@@ -24,7 +24,7 @@ class BaselineText:
     seconds: float
 
 
-def transformers_generate(network: HFNetwork, request: Request, *, scores: bool = False, **more: Any) -> BaselineText:
+def transformers_generate(model: Any, request: Request, *, scores: bool = False, **more: Any) -> BaselineText:
     """Run ``model.generate`` for a greedy request; ``more`` goes to it as it is (assistant_early_exit=8, …).
 
     Raises UsageError where the request samples, which transformers does with other random numbers than ours.
@@ -32,12 +32,12 @@ def transformers_generate(network: HFNetwork, request: Request, *, scores: bool 
     sampling = request.sampling
     if sampling.temperature > 0:
         raise UsageError("transformers samples with other random numbers: compare with it at temperature 0")
-    prompt = torch.tensor([list(request.prompt)], device=network.device)
+    prompt = torch.tensor([list(request.prompt)], device=model.device)
     began = perf_counter()
-    result = network.model.generate(
+    result = model.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
-        generation_config=_config(network, request, scores),
+        generation_config=_config(model, request, scores),
         **more,
     )
     seconds = perf_counter() - began
@@ -45,12 +45,12 @@ def transformers_generate(network: HFNetwork, request: Request, *, scores: bool 
     return BaselineText(result.sequences[0, len(request.prompt) :].tolist(), best, seconds)
 
 
-def _config(network: HFNetwork, request: Request, scores: bool) -> Any:
+def _config(model: Any, request: Request, scores: bool) -> Any:
     import transformers
 
     config: Any = transformers.GenerationConfig
     eos = sorted(token for rule in request.stops if isinstance(rule, StopTokens) for token in rule.tokens)
-    room = network.context - len(request.prompt)
+    room = context_of(model.config.get_text_config()) - len(request.prompt)
     return config(
         max_new_tokens=min(request.max_new_tokens, room),
         do_sample=False,

@@ -32,6 +32,7 @@ def check(
         typer.Option(metavar="plain|transformers", help="Our plain decoding, or transformers' own generate."),
     ] = "plain",
     dtype: o.Dtype = "auto",
+    weights: o.Weights = "auto",
     device: o.Device = "auto",
     cache: o.Cache = None,
     offline: o.Offline = False,
@@ -57,7 +58,7 @@ def check(
         read_spec(spec.drafter)
     given = read_prompts(prompts) if prompts is not None else [prompt.text for prompt in demo_prompts()]
     chosen = [as_chat(prompt) if chat else prompt for prompt in given[:limit]]
-    loaded = load(model, dtype=dtype, device=device, cache=cache, offline=offline)
+    loaded = load(model, dtype=dtype, weights=weights, device=device, cache=cache, offline=offline)
     references = References(loaded, specs[0].against)
     reports = []
     for spec in specs:
@@ -80,7 +81,7 @@ def _text(report: CheckReport) -> str:
         for d in [*report.differences, *report.near_ties]
     ]
     verdict = _verdict(report)
-    about = f"{report.model} ({report.dtype}), {report.drafter} against {report.against}"
+    about = f"{report.model} ({report.dtype}, {report.weights} weights), {report.drafter} against {report.against}"
     few = " (so few say little: add --chat for a chat model, or more prompts)" if report.tokens < _FEW else ""
     return "\n".join([*places, f"{verdict}: {about}, {report.tokens} tokens in {report.sequences} texts{few}"])
 

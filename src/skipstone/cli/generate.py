@@ -22,6 +22,7 @@ def generate(
     ] = "smollm2-135m",
     drafter: o.Drafter = "none",
     dtype: o.Dtype = "auto",
+    weights: o.Weights = "auto",
     device: o.Device = "auto",
     cache: o.Cache = None,
     offline: o.Offline = False,
@@ -76,5 +77,5 @@ def generate(
         "seed": seed,
         "logprobs": logprobs,
     }
-    where = {"dtype": dtype, "device": device, "cache": cache, "offline": offline}
+    where = {"dtype": dtype, "weights": weights, "device": device, "cache": cache, "offline": offline}
     Job(model, drafter, where, settings, rows, prompt, prompts, chat, system, as_json).run()

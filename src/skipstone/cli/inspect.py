@@ -21,6 +21,7 @@ def inspect(
     ] = "smollm2-135m",
     check: Annotated[bool, typer.Option("--check", help="Load it and compare our pass with the model's own.")] = False,
     dtype: o.Dtype = "auto",
+    weights: o.Weights = "auto",
     device: o.Device = "auto",
     cache: o.Cache = None,
     offline: Annotated[bool, typer.Option("--offline", help="Make no network call.", rich_help_panel="Model")] = False,
@@ -34,7 +35,7 @@ def inspect(
 
     source = Finder(to_stderr, cache, offline).source(model)
     facts = inspect_folder(source.folder, adapters=source.adapters, dtype=dtype, device=device)
-    checked = _check(source, dtype, device) if check else {}
+    checked = _check(source, dtype, device, weights) if check else {}
     if as_json:
         print(json.dumps({"model": model, **facts.to_json(), **checked}))
     else:
@@ -43,13 +44,14 @@ def inspect(
             _line(name.replace("_", " "), _said(value))
 
 
-def _check(source: ModelSource, dtype: str, device: str) -> dict[str, Any]:
+def _check(source: ModelSource, dtype: str, device: str, weights: str) -> dict[str, Any]:
     """Parity of the loaded model. Raises ParityError and what else loading raises."""
     from ..hf.load import load_folder
 
-    loaded = load_folder(source.folder, adapters=source.adapters, dtype=dtype, device=device)
+    loaded = load_folder(source.folder, adapters=source.adapters, dtype=dtype, device=device, weights=weights)
     windows = [window for window in loaded.network.windows if window is not None]
-    return {"parity_gap": loaded.parity_gap, "windows_measured": windows, "notes": loaded.notes}
+    path = {"path": loaded.path, "weights": loaded.network.weights}
+    return {"parity_gap": loaded.parity_gap, **path, "windows_measured": windows, "notes": loaded.notes}
 
 
 def _said(value: Any) -> str:

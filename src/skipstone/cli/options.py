@@ -35,6 +35,15 @@ Dtype = Annotated[
     str,
     typer.Option(metavar="TYPE", help="auto, float32, bfloat16, float16 or float64.", rich_help_panel=_MODEL),
 ]
+Weights = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND",
+        help="How the CPU holds them: auto (float16 where nothing is lost, else float32), float32, float16, bfloat16, "
+        "or stock, as transformers has them.",
+        rich_help_panel=_MODEL,
+    ),
+]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, …", rich_help_panel=_MODEL)]
 MaxNewTokens = Annotated[int, typer.Option(metavar="N", help="Tokens generated at most.")]
 Temperature = Annotated[

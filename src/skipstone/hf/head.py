@@ -17,12 +17,16 @@ _NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "layer_norm")
 
 @dataclass(frozen=True)
 class Head:
-    """``finish`` is applied to logits; None where they stay as they are."""
+    """``finish`` is applied to logits; None where they stay as they are.
+
+    ``table`` gives rows of the linear's weights by token id, where these are packed.
+    """
 
     norm: Any
     project: Any
     linear: Any
     finish: Callable[[Tensor], Tensor] | None
+    table: Any = None
 
     def __call__(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
         """[B, N, V], or [B, N, S] for token ids ``subset`` [S], from hidden [B, N, H]."""
@@ -35,10 +39,11 @@ class Head:
 
     def _rows(self, hidden: Tensor, subset: Tensor) -> Tensor:
         bias = getattr(self.linear, "bias", None)
-        return torch.nn.functional.linear(hidden, self.linear.weight[subset], None if bias is None else bias[subset])
+        rows = self.linear.weight[subset] if self.table is None else self.table(subset)
+        return torch.nn.functional.linear(hidden, rows, None if bias is None else bias[subset])
 
     def in_float64(self) -> Head:
-        return replace(self, **{name: widened(getattr(self, name)) for name in ("norm", "project", "linear")})
+        return replace(self, **{name: widened(getattr(self, name)) for name in ("norm", "project", "linear", "table")})
 
 
 def head_of(model: Any, body: Any, config: Any, finish: bool = True) -> Head:

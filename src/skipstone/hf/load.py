@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import CheckpointError
+from ..errors import CheckpointError, UsageError
 from .adapters import Adapter, merge, need_peft
 from .checkpoint import Checkpoint, read_checkpoint
-from .fit import fit
-from .network import HFNetwork
+from .fused import FusedNetwork
 from .notes import notes_on
 from .placing import DeviceMap, pick_device, pick_dtype
+from .prepare import DecoderNetwork, check_weights, prepare
 from .reason import shown, told_as
 from .tokenizer import HFTokenizer
 from .weights import load_weights
@@ -27,11 +27,28 @@ class LoadedModel:
     """
 
     name: str
-    network: HFNetwork
+    network: DecoderNetwork
     tokenizer: HFTokenizer
     generation: dict[str, Any]
     parity_gap: float
     notes: list[str] = field(default_factory=list)
+    build: Callable[[], Any] | None = None  # the transformers model, loaded anew
+
+    @property
+    def path(self) -> str:
+        """Whose code runs the layers: "fused", our own, or "generic", the model's modules."""
+        return "fused" if isinstance(self.network, FusedNetwork) else "generic"
+
+    def transformers_model(self) -> Any:
+        """The model as transformers runs it: a second copy where ours has packed its weights.
+
+        Raises UsageError where there is none to be had.
+        """
+        if self.network.weights == "stock":
+            return self.network.model
+        if self.build is None:
+            raise UsageError(f"{self.name} has packed its weights and came from no folder: load it with weights stock")
+        return self.build()
 
 
 def load_folder(
@@ -42,26 +59,34 @@ def load_folder(
     dtype: str = "auto",
     device: str = "auto",
     device_map: DeviceMap | None = None,
+    weights: str = "auto",
 ) -> LoadedModel:
     """Load a Hugging Face folder with its ``adapters`` and check our pass against the model's own.
 
-    ``dtype`` auto is float32 on a CPU and the checkpoint's own elsewhere. Raises ModelNotFound, CheckpointError,
-    UnsupportedModel, ParityError, UsageError.
+    ``dtype`` auto is float32 on a CPU and the checkpoint's own elsewhere; ``weights`` as for ``prepare``. Raises
+    ModelNotFound, CheckpointError, UnsupportedModel, ParityError, UsageError.
     """
+    check_weights(weights)
     for adapter in adapters:
         need_peft(adapter)
     checkpoint = read_checkpoint(folder)
     target = pick_device(device)
-    model = load_weights(checkpoint, pick_dtype(dtype, target), target, device_map)
-    merged = []
-    for adapter in adapters:
-        model, said = merge(model, adapter)
-        merged.append(said)
+    merged: list[str] = []
+
+    def build() -> Any:
+        model = load_weights(checkpoint, pick_dtype(dtype, target), target, device_map)
+        merged.clear()
+        for adapter in adapters:
+            model, said = merge(model, adapter)
+            merged.append(said)
+        return model.requires_grad_(False)
+
+    model = build()
     with told_as(CheckpointError, f"{folder} cannot be run"):
-        network, gap = fit(model.requires_grad_(False))
-    notes = [*merged, *notes_on(checkpoint, network, dtype)]
-    tokenizer = _tokenizer(folder, adapters)
-    return LoadedModel(name or str(folder), network, tokenizer, _generation(checkpoint, model), gap, notes)
+        ready = prepare(model, weights)
+    notes = [*merged, *notes_on(checkpoint, ready.network, dtype), *ready.notes]
+    tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
+    return LoadedModel(name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, build)
 
 
 def _tokenizer(folder: Path, adapters: Sequence[Adapter]) -> HFTokenizer:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..cache import KVCache, LayerShape, Placement
+from ..kernels.linear import WeightKind
 from ..network import Run
 from ..plan import LayerPlan
 from .alibi import alibi_of
@@ -19,7 +20,7 @@ from .embedding import embedding_of
 from .families import wirings_of
 from .head import head_of
 from .rotary import rope_parameters, rotaries_of
-from .widen import WidenedLayers
+from .widen import Lazily, widened
 from .windows import layer_kinds, windows_of
 from .wiring import Block, Wiring, take_apart
 
@@ -53,6 +54,7 @@ class HFNetwork:
         self.windows = windows_of(model, self.config, self.num_layers, self.context)
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
+        self.weights: WeightKind = "stock"  # how linear layers hold them
         self.shapes = self._probe_shapes()
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
@@ -80,7 +82,7 @@ class HFNetwork:
         """The same weights computed with in float64; layers are widened one at a time, as they run."""
         wide = copy.copy(self)
         wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
-        wide.blocks = WidenedLayers(self.layers, lambda layer: take_apart(layer, self.wiring))
+        wide.blocks = Lazily(self.layers, lambda layer: take_apart(widened(layer), self.wiring))
         wide.dtype = torch.float64
         return wide
 

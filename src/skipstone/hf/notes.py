@@ -8,13 +8,14 @@ from typing import Any
 from .anatomy import shape_of
 from .checkpoint import Checkpoint
 from .families import wirings_of
+from .fused import FusedNetwork
 from .network import HFNetwork
 from .placing import moved_in
 from .quantised import own_modules
 from .stored import main_dtype
 
 
-def notes_on(checkpoint: Checkpoint, network: HFNetwork, dtype: str) -> list[str]:
+def notes_on(checkpoint: Checkpoint, network: HFNetwork | FusedNetwork, dtype: str) -> list[str]:
     """``dtype`` as asked for: a loss of digits is told where nobody asked for it."""
     found = [
         _text_only(network.model),
@@ -32,7 +33,7 @@ def _text_only(model: Any) -> str:
     return f"a {model.config.model_type} model takes text only here" if wrapper else ""
 
 
-def _narrowed(checkpoint: Checkpoint, network: HFNetwork) -> str:
+def _narrowed(checkpoint: Checkpoint, network: HFNetwork | FusedNetwork) -> str:
     on_disk, in_memory = main_dtype(checkpoint.tensors), str(network.dtype).removeprefix("torch.")
     wider = in_memory == "float64" or (in_memory == "float32" and on_disk != "float64")
     if on_disk == in_memory or wider or getattr(network.model, "hf_quantizer", None) is not None:
@@ -45,7 +46,7 @@ def _generic(model: Any) -> str:
     return f"generic path: {why}, so the model's own linears run" if why else ""
 
 
-def _found_out(network: HFNetwork) -> str:
+def _found_out(network: HFNetwork | FusedNetwork) -> str:
     likeliest = wirings_of(network.layers[0], network.config)[0]
     if network.wiring == likeliest:
         return ""

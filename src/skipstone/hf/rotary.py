@@ -35,6 +35,11 @@ class Rotary:
                 or config.max_position_embeddings
             )
 
+    @property
+    def by_position(self) -> bool:
+        """Whether the angles of a node depend on its position alone, on no length."""
+        return self.scaling != "longrope" and "dynamic" not in self.scaling
+
     def __call__(self, x: Tensor, placement: Placement) -> Angles:
         """Angles for the placed nodes in the dtype and on the device of ``x``, as the model's attention takes them."""
         parts = self._parts(x, placement)

@@ -1,15 +1,18 @@
-"""Parity at load: our pass over a probe prompt against the model's own, in the dtype it was loaded in."""
+"""Parity at load: our pass over probe prompts against the model's own, in the dtype it was loaded in."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..cache import KVCache, Placement
 from ..errors import ParityError
+from ..network import Network
 from ..plan import LayerPlan
 from ..tree import Topology
 from .network import HFNetwork
@@ -18,26 +21,57 @@ from .network import HFNetwork
 _TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
 
 
-def probe_tokens(network: HFNetwork, length: int = 24) -> list[int]:
+@dataclass(frozen=True)
+class Probe:
+    """Tokens from position ``start`` on, and the model's own logits [N, V] for them."""
+
+    tokens: list[int]
+    start: int
+    logits: Tensor
+
+
+def probe_tokens(network: Network, length: int = 24) -> list[int]:
     """Token ids spread over the vocabulary, no longer than the context."""
     return [(7 + 7919 * i) % network.vocab_size for i in range(min(length, network.context - 1))]
 
 
+def probes_of(network: HFNetwork) -> list[Probe]:
+    """What the model itself says to two texts; runs it.
+
+    The second, shorter one lies at the far end of the context: scalings that set in late show nowhere else.
+    """
+    probes = [probe(network, probe_tokens(network))]
+    far = probe_tokens(network, 8)
+    if network.alibi is None and "position_ids" in inspect.signature(network.model.forward).parameters:
+        probes.append(probe(network, far, network.context - len(far)))
+    return probes
+
+
 @torch.inference_mode()
+def probe(network: HFNetwork, tokens: list[int], start: int = 0) -> Probe:
+    where: dict[str, Any] = {}
+    if start:
+        where["position_ids"] = start + torch.arange(len(tokens), device=network.device)[None]
+    ids = torch.tensor([tokens], device=network.device)
+    return Probe(tokens, start, network.model(input_ids=ids, use_cache=False, **where).logits[0])
+
+
 def parity_gap(network: HFNetwork, tokens: list[int], start: int = 0) -> float:
-    """Largest |ours - theirs| over the logits of ``tokens``, relative to the largest |logit|.
+    """The gap over the logits of ``tokens``, the first of which has position ``start``."""
+    return probe_gap(network, probe(network, tokens, start))
+
+
+@torch.inference_mode()
+def probe_gap(network: Network, probe: Probe) -> float:
+    """Largest |ours - theirs| over the logits of a probe, relative to the largest |logit|.
 
     Ours runs the first half as prefill, then a tree whose side branch must stay unseen, resumed in the middle.
-    ``start`` is the position of the first token.
     """
-    where = {"position_ids": start + torch.arange(len(tokens), device=network.device)[None]} if start else {}
-    ids = torch.tensor([tokens], device=network.device)
-    theirs = network.model(input_ids=ids, use_cache=False, **where).logits[0]
-    scale = theirs.abs().max().clamp_min(1.0)
-    return float((_ours(network, tokens, start) - theirs).abs().max() / scale)
+    scale = probe.logits.abs().max().clamp_min(1.0)
+    return float((_ours(network, probe.tokens, probe.start) - probe.logits).abs().max() / scale)
 
 
-def _ours(network: HFNetwork, tokens: list[int], start: int) -> Tensor:
+def _ours(network: Network, tokens: list[int], start: int) -> Tensor:
     cache = network.new_cache(1, len(tokens) + 1)
     cache.reset(0, len(tokens))
     half = max(len(tokens) // 2, 1)
@@ -52,7 +86,7 @@ def _ours(network: HFNetwork, tokens: list[int], start: int) -> Tensor:
     return torch.cat([first, second[:chain]])
 
 
-def _part(network: HFNetwork, cache: KVCache, tokens: list[int], topology: Topology, start: int) -> Tensor:
+def _part(network: Network, cache: KVCache, tokens: list[int], topology: Topology, start: int) -> Tensor:
     """Logits [N, V] of placed tokens, run in two plans that meet in the middle of the network."""
     placement = _moved(cache.place(topology, [0]), start)
     middle = network.num_layers // 2
@@ -73,18 +107,23 @@ def _moved(placement: Placement, start: int) -> Placement:
 
 
 def check_parity(network: HFNetwork) -> float:
-    """Raise ParityError unless our pass gives the model's own logits within rounding; returns the gap.
-
-    A second, shorter probe lies at the far end of the context: scalings that set in late show nowhere else.
-    """
-    gap = parity_gap(network, probe_tokens(network))
-    far = probe_tokens(network, 8)
-    if network.alibi is None and "position_ids" in inspect.signature(network.model.forward).parameters:
-        gap = max(gap, parity_gap(network, far, network.context - len(far)))
-    limit = _TOLERANCE.get(network.dtype, 1e-1)
+    """Raise ParityError unless our pass gives the model's own logits within rounding; returns the gap."""
+    gap = worst_gap(network, probes_of(network))
+    limit = tolerance(network.dtype)
     if not gap <= limit:
         raise ParityError(
             f"our forward pass differs from the model's own by {gap:.1e} (limit {limit:.0e}): this checkpoint of type "
             f"{network.config.model_type} cannot be decoded faithfully, or its weights are not finite; please report it"
         )
     return gap
+
+
+def worst_gap(network: Network, probes: Sequence[Probe]) -> float:
+    """The largest parity gap of any probe; NaN where there is one."""
+    gaps = torch.tensor([probe_gap(network, probe) for probe in probes], dtype=torch.float64)
+    return float(gaps.max())
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """How far apart two passes in ``dtype`` may be, relative to the largest logit."""
+    return _TOLERANCE.get(dtype, 1e-1)

@@ -20,15 +20,15 @@ def widened(module: Any) -> Any:
     return wide
 
 
-class WidenedLayers(Sequence[T]):
-    """``build`` of each layer's float64 copy, made when asked for, so that one is in memory at a time."""
+class Lazily(Sequence[T]):
+    """``build`` of each item, made when asked for, so that one is in memory at a time."""
 
-    def __init__(self, layers: Sequence[Any], build: Callable[[Any], T]) -> None:
-        self._layers = layers
+    def __init__(self, items: Sequence[Any], build: Callable[[Any], T]) -> None:
+        self._items = items
         self._build = build
 
     def __len__(self) -> int:
-        return len(self._layers)
+        return len(self._items)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._build(widened(self._layers[index]))
+        return self._build(self._items[index])

@@ -10,7 +10,6 @@ from ..drafting import Drafter
 from ..engine import Engine
 from ..errors import RequestError, UsageError
 from ..hf.load import LoadedModel
-from ..hf.network import HFNetwork
 from ..hf.tokenizer import HFTokenizer
 from ..plugins import make_drafter
 from ..request import Request
@@ -36,8 +35,9 @@ class LanguageModel:
     """
 
     def __init__(self, loaded: LoadedModel, drafter: str | Drafter = "none") -> None:
+        self.loaded = loaded
         self.name = loaded.name
-        self.network: HFNetwork = loaded.network
+        self.network = loaded.network
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
         self.notes = loaded.notes  # what one would not expect of the model, a line each

@@ -1,0 +1,94 @@
+"""The serial families run by fused blocks: the same ``Network``, with fewer and larger operations."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..cache import KVCache, Placement
+from ..kernels.linear import WeightKind
+from ..network import Run
+from ..plan import LayerPlan
+from .angles import AngleTable
+from .attention import masks_for
+from .embedding import Embedding
+from .fused_block import FOLD_UP_TO, FusedBlock, Sight
+from .head import Head
+from .network import HFNetwork
+from .widen import Lazily
+
+
+class FusedNetwork:
+    """``generic`` says what model this is; blocks, head and embedding are our own."""
+
+    def __init__(self, generic: HFNetwork, blocks: Sequence[FusedBlock], ends: tuple[Head, Embedding]) -> None:
+        self.generic = generic
+        self.model, self.config = generic.model, generic.config
+        self.num_layers, self.vocab_size = generic.num_layers, generic.vocab_size
+        self.context, self.windows = generic.context, generic.windows
+        self.layers, self.wiring = generic.layers, generic.wiring
+        self.device, self.dtype = generic.device, generic.dtype
+        self.weights: WeightKind = "stock"
+        self.blocks = blocks
+        self.head, self.embedding = ends
+        self.tables = tables_of(generic, self.dtype)
+
+    def new_cache(self, rows: int, capacity: int) -> KVCache:
+        return KVCache(self.generic.shapes, rows, capacity, dtype=self.dtype, device=self.device)
+
+    @torch.inference_mode()
+    def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
+        plan.check(self.num_layers)
+        entered = self.embedding(x, placement.positions) if plan.start == 0 else x
+        hidden = entered.reshape(-1, entered.shape[-1])
+        sight = self._sight(placement, cache)
+        tapped: dict[int, Tensor] = {}
+        for index in range(plan.start, plan.stop):
+            if index in taps:
+                tapped[index] = hidden.view(entered.shape)
+            hidden = self.blocks[index](hidden, plan.runs_attn(index), plan.runs_mlp(index), sight)
+        if plan.stop in taps:
+            tapped[plan.stop] = hidden.view(entered.shape)
+        return Run(hidden.view(entered.shape), tapped)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
+        return self.head(hidden, subset)
+
+    def in_float64(self) -> FusedNetwork:
+        """The same weights computed with in float64; blocks are widened one at a time, as they run."""
+        wide = copy.copy(self)
+        wide.blocks = Lazily(self.blocks, FusedBlock.in_float64)
+        wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
+        wide.dtype = torch.float64
+        wide.tables = tables_of(self.generic, wide.dtype)
+        return wide
+
+    def _sight(self, placement: Placement, cache: KVCache) -> Sight:
+        nodes = placement.positions.shape[1]
+        folded = 1 < nodes <= FOLD_UP_TO  # one node: heads shared out over threads count more
+        groups = self.blocks[0].attn.shape.groups if folded else 1
+        masks = {
+            window: None if mask is None else _additive(mask.repeat(1, 1, groups, 1), self.dtype)
+            for window, mask in masks_for(placement, self.generic.windows).items()
+        }
+        angles = {kind: table(placement) for kind, table in self.tables.items()}
+        return Sight((len(placement.rows), nodes), partial(_write, cache, placement), angles, masks, folded)
+
+
+def _write(cache: KVCache, placement: Placement, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    return cache.write(layer, placement, keys, values)
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
+
+
+def tables_of(network: HFNetwork, dtype: torch.dtype) -> dict[str, AngleTable]:
+    """The angles of each kind of layer that has any."""
+    found = network.rotaries.items()
+    return {kind: AngleTable(rotary, dtype, network.context) for kind, rotary in found if rotary is not None}

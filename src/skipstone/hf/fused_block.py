@@ -1,0 +1,149 @@
+"""One block of a serial family with little between its matrix products: x += attn(norm(x)); x += mlp(norm(x)).
+
+Weights are merged (q, k and v; gate and up), rotary and attention are our own, and hidden states are [R, H], the nodes
+of all rows after each other, since packed kernels want matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..kernels.linear import Linear, StockLinear
+from .norms import Norm
+
+Write = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]  # (layer, keys, values [B, KV, N, D]) -> all to be read
+FOLD_UP_TO = 32  # nodes: beyond, masks repeated for each group of heads cost more than they save
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Heads of one attention: ``heads`` query heads share ``kv_heads`` keys and values of ``dim`` numbers."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+
+    @property
+    def groups(self) -> int:
+        return self.heads // self.kv_heads
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the attentions of one run share: ``size`` is (B, N)."""
+
+    size: tuple[int, int]
+    write: Write
+    angles: dict[str, tuple[Tensor, Tensor]]  # by kind of layer: cos and signed sin, [R, 1, D]
+    masks: dict[int | None, Tensor | None]  # by window, to be added: [B, 1, N, extent]; folded, N is groups x nodes
+    folded: bool
+
+
+@dataclass(frozen=True)
+class FusedAttention:
+    """``kind`` names its angles; None where the layer sees no positions."""
+
+    layer: int
+    norm: Norm
+    qkv: Linear
+    out: Linear
+    q_norm: Norm | None
+    k_norm: Norm | None
+    shape: Shape
+    scale: float
+    window: int | None
+    kind: str | None
+
+    def __call__(self, x: Tensor, sight: Sight) -> Tensor:
+        """[R, H] from x [R, H]."""
+        shape, (rows, nodes) = self.shape, sight.size
+        qk, v = self._project(self.norm(x))
+        if self.kind is not None:
+            cos, sin = sight.angles[self.kind]
+            qk = torch.addcmul(qk * cos, qk.roll(shape.dim // 2, -1), sin)
+        q, k = qk[:, : shape.heads], qk[:, shape.heads :]
+        keys, values = sight.write(self.layer, _by_head(k, rows, nodes), _by_head(v, rows, nodes))
+        attend = self._folded if sight.folded else self._plain
+        return self.out(attend(q.view(rows, nodes, shape.heads, shape.dim), keys, values, sight.masks[self.window]))
+
+    def in_float64(self) -> FusedAttention:
+        q_norm, k_norm = (norm and norm.in_float64() for norm in (self.q_norm, self.k_norm))
+        wide = replace(self, qkv=_wide(self.qkv), out=_wide(self.out), norm=self.norm.in_float64())
+        return replace(wide, q_norm=q_norm, k_norm=k_norm)
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries and keys [R, heads + kv_heads, D] and values [R, kv_heads, D]."""
+        shape = self.shape
+        qkv = self.qkv(x).view(x.shape[0], -1, shape.dim)
+        rotated = shape.heads + shape.kv_heads
+        qk, v = qkv[:, :rotated], qkv[:, rotated:]
+        if self.q_norm is not None and self.k_norm is not None:
+            qk = torch.cat([self.q_norm(qk[:, : shape.heads]), self.k_norm(qk[:, shape.heads :])], dim=1)
+        return qk, v
+
+    def _folded(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Query heads that share a key head become further nodes of it: nothing of the cache is repeated."""
+        shape, (rows, nodes) = self.shape, q.shape[:2]
+        grouped = q.view(rows, nodes, shape.kv_heads, shape.groups, shape.dim).permute(0, 2, 3, 1, 4)
+        grouped = grouped.reshape(rows, shape.kv_heads, shape.groups * nodes, shape.dim)
+        y = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=self.scale)
+        y = y.view(rows, shape.kv_heads, shape.groups, nodes, shape.dim).permute(0, 3, 1, 2, 4)
+        return y.reshape(rows * nodes, -1)
+
+    def _plain(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        y = functional.scaled_dot_product_attention(
+            q.transpose(1, 2), keys, values, attn_mask=mask, scale=self.scale, enable_gqa=self.shape.groups > 1
+        )
+        return y.transpose(1, 2).reshape(q.shape[0] * q.shape[1], -1)
+
+
+def _wide(linear: Linear) -> Linear:
+    return StockLinear(linear.weight().double(), None if linear.bias is None else linear.bias.double())
+
+
+def _by_head(x: Tensor, rows: int, nodes: int) -> Tensor:
+    """[B, heads, N, D] from [R, heads, D]."""
+    return x.view(rows, nodes, *x.shape[1:]).transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class FusedMlp:
+    """down(act(gate(x)) * up(x))."""
+
+    norm: Norm
+    gate_up: Linear
+    down: Linear
+    act: Callable[[Tensor], Tensor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
+        return self.down(self.act(gate) * up)
+
+    def in_float64(self) -> FusedMlp:
+        return replace(self, norm=self.norm.in_float64(), gate_up=_wide(self.gate_up), down=_wide(self.down))
+
+
+@dataclass(frozen=True)
+class FusedBlock:
+    """``scale`` multiplies what a sublayer adds."""
+
+    attn: FusedAttention
+    mlp: FusedMlp
+    scale: float
+
+    def __call__(self, x: Tensor, attn: bool, mlp: bool, sight: Sight) -> Tensor:
+        """x [R, H] through the sublayers that run."""
+        if attn:
+            x = self._add(x, self.attn(x, sight))
+        return self._add(x, self.mlp(x)) if mlp else x
+
+    def _add(self, x: Tensor, y: Tensor) -> Tensor:
+        return x + y if self.scale == 1 else torch.add(x, y, alpha=self.scale)
+
+    def in_float64(self) -> FusedBlock:
+        return replace(self, attn=self.attn.in_float64(), mlp=self.mlp.in_float64())

@@ -1,0 +1,109 @@
+"""Linear layers whose weights are laid out once for the kernel that reads them.
+
+A decode step reads every weight once, so what counts is that the reading goes at the speed of memory, and that a few
+nodes more cost little. PyTorch's own ``F.linear`` repacks its weights at every call with two or more rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+WeightKind = Literal["stock", "float32", "float16", "bfloat16"]
+
+
+class Linear(Protocol):
+    """y = x Wᵀ + b."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[R, out] from x [R, in], of the dtype of x."""
+        ...
+
+    def weight(self) -> Tensor:
+        """[out, in]: the numbers it computes with, unpacked anew where they are packed."""
+        ...
+
+    @property
+    def bias(self) -> Tensor | None:
+        """[out], if any."""
+        ...
+
+
+@dataclass(frozen=True)
+class StockLinear:
+    """PyTorch's own, over plain weights [out, in]."""
+
+    plain: Tensor
+    bias: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return functional.linear(x, self.plain, self.bias)
+
+    def weight(self) -> Tensor:
+        return self.plain
+
+
+@dataclass(frozen=True)
+class HalfLinear:
+    """FBGEMM: weights stored as float16, activations and sums in float32."""
+
+    packed: Any
+    bias: Tensor | None
+    product: Callable[..., Tensor]  # the operator, looked up once: it is called a hundred times a step
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.product(x, self.packed)
+
+    def weight(self) -> Tensor:
+        plain: Tensor = torch.ops.quantized.linear_unpack_fp16(self.packed)[0]
+        return plain.float()
+
+
+@dataclass(frozen=True)
+class OneDNNLinear:
+    """oneDNN: weights in blocks, as float32 or bfloat16; activations are taken to the weights' type.
+
+    ``fewest``: calls of fewer rows are filled up to it. On some CPUs one row has a kernel of its own, which rounds
+    otherwise and is slower than the one for four.
+    """
+
+    packed: Tensor
+    bias: Tensor | None
+    dtype: torch.dtype
+    fewest: int
+    product: Callable[..., Tensor]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        given = x if x.dtype == self.dtype else x.to(self.dtype)
+        if rows < self.fewest:
+            given = functional.pad(given, (0, 0, 0, self.fewest - rows))
+        y = self.product(given, self.packed, self.bias, "none", [], "")
+        return (y if rows >= self.fewest else y[:rows]).to(x.dtype)
+
+    def weight(self) -> Tensor:
+        return self.packed.to_dense().float()
+
+
+Pack = Callable[[Tensor, Tensor | None], Linear]  # weights [out, in] float32, bias [out] -> the layer
+
+
+def half_linear(weight: Tensor, bias: Tensor | None) -> Linear:
+    packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
+    return HalfLinear(packed, bias, torch.ops.quantized.linear_dynamic_fp16.default)
+
+
+def onednn_linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype, fewest: int) -> Linear:
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype).contiguous(), None)
+    product = torch.ops.mkldnn._linear_pointwise.default
+    return OneDNNLinear(packed, None if bias is None else bias.to(dtype), dtype, fewest, product)
+
+
+def survives_half(weight: Tensor) -> bool:
+    """Whether float16 holds every number of ``weight`` exactly."""
+    return torch.equal(weight.half().to(weight.dtype), weight)
