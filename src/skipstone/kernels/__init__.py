@@ -1,0 +1,1 @@
+"""Ways to run the same ``Network`` faster. What comes out is what the wrapped network computes."""
