@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from skipstone.engine import Engine
 from skipstone.errors import PlanError, UsageError
 from skipstone.kernels.cuda_graphs import GraphedNetwork
-from skipstone.kernels.graph_key import bucket_of
+from skipstone.kernels.graph_key import RunKey, bucket_of
 from skipstone.kernels.graph_table import GraphOptions
+from skipstone.kernels.graphs import RunInputs
 from skipstone.kernels.recorder import CannotRecord, CudaRecorder, HostFree, Rerun
 from skipstone.plan import LayerPlan
 from skipstone.plugins import make_drafter
@@ -81,12 +82,14 @@ def test_other_ways_to_know_positions_are_recorded_too(model_type):
     assert not net.notes
 
 
-def test_a_steady_run_is_replayed_and_equals_the_plain_one():
+@pytest.mark.parametrize("name", ["llama", "windowed"])
+def test_a_steady_run_is_replayed_and_equals_the_plain_one(name):
     recorder = Counting()
-    net = graphed(recorder=recorder, options=GraphOptions(after=2))
-    plain, cache = network().new_cache(1, 64), net.new_cache(1, 64)
+    inner = network(name)
+    net = graphed(inner, recorder, GraphOptions(after=2))
+    plain, cache = inner.new_cache(1, 64), net.new_cache(1, 64)
     for token in range(6):
-        want = chain(network(), plain, [token], taps=(2,))
+        want = chain(inner, plain, [token], taps=(2,))
         got = chain(net, cache, [token], taps=(2,))
         torch.testing.assert_close(got.hidden, want.hidden, atol=1e-12, rtol=0)
         torch.testing.assert_close(got.taps[2], want.taps[2], atol=1e-12, rtol=0)
@@ -97,7 +100,7 @@ def test_a_steady_run_is_replayed_and_equals_the_plain_one():
         torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("rows", [[0, 1], [1, 2], [2, 0], [1]])
+@pytest.mark.parametrize("rows", [[[0, 1]], [[1, 2]], [[2, 0], [0, 2], [2, 1]], [[1], [0]]])
 def test_rows_of_any_lengths_and_order(rows):
     net, inner = graphed(), network()
     caches = [n.new_cache(3, 40) for n in (net, inner)]
@@ -106,12 +109,35 @@ def test_rows_of_any_lengths_and_order(rows):
             chain(n, cache, list(range(row, row + length)), row)
             cache.commit([row], [range(length)])
     tree = Topology.comb((2, 2))
-    tokens = torch.arange(5).repeat(len(rows), 1)
-    results = [
-        n.run(tokens, cache.place(tree, rows), cache, LayerPlan.full(4)).hidden
-        for n, cache in zip((net, inner), caches, strict=True)
-    ]
-    torch.testing.assert_close(*results, atol=1e-12, rtol=0)
+    for some in rows:
+        tokens = torch.arange(5).repeat(len(some), 1)
+        results = [
+            n.run(tokens, cache.place(tree, some), cache, LayerPlan.full(4)).hidden
+            for n, cache in zip((net, inner), caches, strict=True)
+        ]
+        torch.testing.assert_close(*results, atol=1e-12, rtol=0)
+
+
+def test_every_number_of_a_placement_reaches_the_graph():
+    cache = network().new_cache(3, 40)
+    cache.lengths[:] = [3, 0, 12]
+    cache.prompt_lengths[:] = [20, 0, 2]
+    tree, rows = Topology.comb((2, 1)), [2, 0]
+    placement = cache.place(tree, rows, prefix=torch.tensor([[9], [1]]).expand(2, len(tree)))
+    x = torch.arange(8).view(2, 4)
+    inputs = RunInputs(RunKey.of(x, placement, LayerPlan.full(4), (), 32), x, x.device)
+    inputs.placement.visible.fill_(True)
+    for _ in range(2):
+        inputs.fill(x, placement)
+        static, extent = inputs.placement, placement.extent
+        assert torch.equal(inputs.x, x)
+        assert inputs.rows.tolist() == rows
+        for name in ("slots", "positions", "reach"):
+            assert torch.equal(getattr(static, name), getattr(placement, name))
+        assert torch.equal(static.visible[..., :extent], placement.visible)
+        assert not static.visible[..., extent:].any()
+        assert torch.equal(static.key_positions[:, :extent], placement.key_positions)
+    assert not static.unmasked
 
 
 @pytest.mark.parametrize("drafter", ["none", "ngram", "skip:plan=uniform,depth=3,width=2", "exit:layer=2,depth=3"])
