@@ -232,7 +232,7 @@ def test_what_fails_is_remembered_with_its_reason():
 def test_scalings_that_ask_the_host_run_without_graphs():
     net = graphed(network("dynamic"))
     chain(net, net.new_cache(1, 40), [1, 2])
-    assert "host looks at numbers" in net.notes[0]
+    assert "wait for each other" in net.notes[0]
 
 
 def test_without_a_gpu_everything_runs_on_the_wrapped_network():
@@ -279,11 +279,23 @@ def test_a_replay_never_waits_for_the_device():
 
 
 @pytest.mark.parametrize(
-    "wait", [lambda t: t.sum().item(), lambda t: t.nonzero(), lambda t: t.unique(), lambda t: bool((t > 1).any())]
+    "wait",
+    [
+        lambda t: t.sum().item(),
+        lambda t: t.nonzero(),
+        lambda t: t.unique(),
+        lambda t: bool((t > 1).any()),
+        lambda t: t[t > 1],
+        lambda t: torch.where(t > 1),
+        lambda t: t.to("meta"),  # stands for any other device
+        lambda t: torch.empty(3, device="meta").copy_(t),
+        lambda t: torch.tensor([1.0], device="meta"),
+    ],
 )
 def test_waiting_for_the_device_is_noticed(wait):
-    with HostFree(), pytest.raises(CannotRecord, match="host looks at numbers"):
-        wait(torch.ones(3))
+    numbers = torch.ones(3)
+    with torch.inference_mode(), HostFree(), pytest.raises(CannotRecord, match="wait for each other"):
+        wait(numbers)
 
 
 def test_parts_of_the_vocabulary_have_graphs_of_their_own():

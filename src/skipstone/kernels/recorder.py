@@ -103,20 +103,20 @@ class Rerun:
 
 
 class HostFree(TorchDispatchMode):
-    """Raises CannotRecord where an operation makes the host wait for a number from the device.
+    """Raises CannotRecord where host and device wait for each other's numbers.
 
     A capture would fail there, too, but leaves more behind; and torch's own detector is one for all threads.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         name = func.overloadpacket.__name__
-        if name in _WAITING or (name == "_to_copy" and _moves(args[0], kwargs.get("device"))):
-            raise CannotRecord(f"the host looks at numbers on the device ({name})")
-        return func(*args, **kwargs)
+        result = func(*args, **(kwargs or {})) if name not in _WAITING else None
+        if name in _WAITING or _picks_by_mask(name, args) or _crosses(name, args, result):
+            raise CannotRecord(f"host and device wait for each other ({name})")
+        return result
 
 
-_WAITING = frozenset(
+_WAITING = frozenset(  # for how many there are, or for a number itself
     {
         "_local_scalar_dense",
         "_unique2",
@@ -124,6 +124,7 @@ _WAITING = frozenset(
         "bincount",
         "equal",
         "is_nonzero",
+        "item",
         "masked_select",
         "nonzero",
         "unique_consecutive",
@@ -132,5 +133,17 @@ _WAITING = frozenset(
 )
 
 
-def _moves(tensor: Tensor, device: Any) -> bool:
-    return device is not None and torch.device(device).type != tensor.device.type
+def _picks_by_mask(name: str, args: Any) -> bool:
+    """Whether how much is picked depends on the numbers in a mask."""
+    if name == "where":
+        return len(args) == 1
+    indices = args[1] if name in ("index", "index_put", "index_put_") else ()
+    return any(index is not None and index.dtype == torch.bool for index in indices)
+
+
+def _crosses(name: str, args: Any, result: Any) -> bool:
+    """Whether numbers go from host to device or back."""
+    if name in ("to", "_to_copy", "copy_"):
+        source = args[1] if name == "copy_" else args[0]
+        return bool(source.device.type != result.device.type)
+    return name in ("lift_fresh", "detach_") and args[0].device.type != "cpu"  # how torch.tensor ends
