@@ -30,7 +30,7 @@ class Embedding:
         if self.project is not None:
             hidden = self.project(hidden)
         if self.scale != 1:
-            hidden = hidden * torch.tensor(self.scale, dtype=hidden.dtype, device=hidden.device)
+            hidden = hidden * hidden.new_full((), self.scale)  # made on the device: the host waits for nothing
         if self.positions is not None:
             hidden = hidden + self.positions(self.table, positions.clamp(max=self.last))
         return hidden if self.norm is None else self.norm(hidden)
