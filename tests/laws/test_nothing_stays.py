@@ -1,7 +1,7 @@
 """What is not committed does not exist, and how a network is run does not show in what it says."""
 
 import pytest
-from decoding import NETWORKS, SLOTS, alone, network
+from decoding import FUSED, NETWORKS, SLOTS, alone, network
 from drawing import built_in, requests
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ from skipstone.testing import check_network
 
 @given(requests, st.data())
 def test_rejected_tokens_leave_no_trace(request: Request, data: st.DataObject):
-    net = network(data.draw(st.sampled_from(sorted(NETWORKS))))
+    net = network(data.draw(st.sampled_from(sorted([*NETWORKS, *FUSED]))))
     engine = Engine(net, data.draw(built_in(net)), rows=2, capacity=SLOTS, prefill_chunk=3)
     engine.admit(request, samples=2)
     texts: list[list[int]] = [[], []]
@@ -26,7 +26,7 @@ def test_rejected_tokens_leave_no_trace(request: Request, data: st.DataObject):
     assert texts[0] == alone(net, request).tokens
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, *FUSED])
 def test_chunks_branches_rows_exits_and_skips_do_not_show(name: str):
     """Among others: early exit, then resume, equals a full run."""
     check_network(network(name))

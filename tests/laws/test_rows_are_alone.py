@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from decoding import SLOTS, VOCAB, RandomDrafter, Visit, alone, decode, network, plain
+from decoding import FUSED, NETWORKS, SLOTS, VOCAB, RandomDrafter, Visit, alone, decode, network, plain
 from drawing import requests
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from skipstone.testing import tiny_network
 POISON = 63  # a token whose embedding is not a number
 
 
-@given(st.lists(requests, min_size=2, max_size=5), st.sampled_from(["llama", "windowed", "dynamic", "longrope"]))
+@given(st.lists(requests, min_size=2, max_size=5), st.sampled_from([*NETWORKS, *FUSED]))
 def test_a_row_does_not_depend_on_its_neighbours_or_on_the_batch_size(asked: list[Request], name: str):
     net = network(name)
     texts = decode(Engine(net, plain(net), rows=len(asked), capacity=SLOTS), [Visit(request) for request in asked])

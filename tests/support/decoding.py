@@ -14,7 +14,10 @@ from skipstone.draft.none import NoDrafter
 from skipstone.drafting import Drafter, DraftState
 from skipstone.engine import Engine
 from skipstone.errors import SkipstoneError
+from skipstone.hf.fused import FusedNetwork
 from skipstone.hf.network import HFNetwork
+from skipstone.hf.packing import fuse
+from skipstone.kernels.probe import kernel_for
 from skipstone.network import Network
 from skipstone.plan import LayerPlan
 from skipstone.request import Request
@@ -38,9 +41,15 @@ NETWORKS = {
 }
 
 
+# the same run by fused blocks, over weights that are not packed: float64 has no packed kernels
+FUSED = {"fused": "llama", "fused, windowed": "windowed", "fused, longrope": "longrope"}
+
+
 @cache
-def network(name: str = "llama") -> HFNetwork:
-    """One of NETWORKS, built once."""
+def network(name: str = "llama") -> HFNetwork | FusedNetwork:
+    """One of NETWORKS or FUSED, built once."""
+    if name in FUSED:
+        return fuse(tiny_network(**NETWORKS[FUSED[name]]), kernel_for("stock"))
     return tiny_network(**NETWORKS[name])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from decoding import NETWORKS, SLOTS, VOCAB, RandomDrafter, Visit, alone, network
+from decoding import FUSED, NETWORKS, SLOTS, VOCAB, RandomDrafter, Visit, alone, network
 from hypothesis import strategies as st
 
 from skipstone.draft.exit import ExitDrafter
@@ -95,7 +95,7 @@ class Scene:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, names: Sequence[str] = tuple(NETWORKS), request: st.SearchStrategy = requests) -> Scene:
+def scenes(draw: st.DrawFn, names: Sequence[str] = (*NETWORKS, *FUSED), request: st.SearchStrategy = requests) -> Scene:
     """Ragged texts over one to three rows, of which some leave early; drafters shared or of their own."""
     net = network(draw(st.sampled_from(names)))
     rows = draw(st.integers(1, 3))

@@ -69,7 +69,7 @@ class FusedNetwork:
         return wide
 
     def _sight(self, placement: Placement, cache: KVCache) -> Sight:
-        nodes = placement.positions.shape[1]
+        rows, nodes = placement.positions.shape
         folded = 1 < nodes <= FOLD_UP_TO  # one node: heads shared out over threads count more
         groups = self.blocks[0].attn.shape.groups if folded else 1
         masks = {
@@ -77,7 +77,7 @@ class FusedNetwork:
             for window, mask in masks_for(placement, self.generic.windows).items()
         }
         angles = {kind: table(placement) for kind, table in self.tables.items()}
-        return Sight((len(placement.rows), nodes), partial(_write, cache, placement), angles, masks, folded)
+        return Sight((rows, nodes), partial(_write, cache, placement), angles, masks, folded)
 
 
 def _write(cache: KVCache, placement: Placement, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -52,7 +52,7 @@ class Table(nn.Module):
         return functional.embedding(tokens, self.rows).to(self.dtype)
 
     def __deepcopy__(self, memo: Any) -> nn.Embedding:
-        plain: nn.Embedding = nn.Embedding.from_pretrained(self.rows.to(self.dtype, copy=True))  # type: ignore[no-untyped-call]
+        plain: nn.Embedding = nn.Embedding.from_pretrained(self.rows.to(self.dtype, copy=True))
         return plain
 
 

@@ -41,7 +41,7 @@ def kernel_for(kind: WeightKind) -> Kernel:
 
 def _onednn(kind: WeightKind) -> Pack:
     dtype = torch.float32 if kind == "float32" else torch.bfloat16
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not torch.backends.mkldnn.is_available():
         raise RuntimeError("this PyTorch has no oneDNN")
     if dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         raise RuntimeError("this CPU has no bfloat16 kernels")
