@@ -8,6 +8,7 @@ print(model.generate("Once upon a time", max_new_tokens=64).text)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,8 @@ def load(
     """
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
     from .plugins import read_spec
+    from .store import cache_folders
+    from .store.costs import measured_costs
     from .text.language_model import LanguageModel
     from .text.locate import Finder
     from .text.progress import to_stderr
@@ -73,4 +76,6 @@ def load(
     )
     for note in loaded.notes:
         tell(note)
-    return LanguageModel(loaded, drafter)
+    label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
+    costs = partial(measured_costs, loaded.network, label, cache_folders(cache), tell)
+    return LanguageModel(loaded, drafter, costs)

@@ -69,7 +69,8 @@ class _Bench:
         shape = (rows, self.grid.nodes[-1])
         self.tokens = torch.randint(network.vocab_size, shape, generator=drawn).to(network.device)
         self.hidden = self._run(Probe(Part.NONE, self.grid.nodes[-1]))
-        self.subsets = {entries: _spread(network, entries) for entries in self.grid.heads[:-1]}
+        narrow = {entries: network.narrow_head(_spread(network, entries)) for entries in self.grid.heads[:-1]}
+        self.heads = {self.grid.heads[-1]: network.logits, **narrow}
 
     def seconds(self, probe: Probe) -> float:
         start = self.clock()
@@ -88,7 +89,7 @@ class _Bench:
 
     def _head(self, probe: Probe) -> Tensor:
         """Logits [1, N, S]."""
-        return self.network.logits(self.hidden[:, : probe.nodes], self.subsets.get(probe.entries))
+        return self.heads[probe.entries](self.hidden[:, : probe.nodes])
 
 
 def _plans(layers: int) -> dict[Part, LayerPlan]:

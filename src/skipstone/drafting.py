@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .accept import AcceptanceRule, Pick
 from .cache import KVCache
+from .cost import CostModel
 from .errors import UsageError
 from .network import Network
 from .request import Request
@@ -43,6 +44,7 @@ class DraftState:
     limits: Limits
     samplers: tuple[RowSampler, ...]
     rule: AcceptanceRule
+    costs: CostModel | None = None  # what steps cost here, where that was measured
 
     @property
     def pending(self) -> list[int]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .accept import AcceptanceRule, Follow, Nodes
 from .cache import KVCache
+from .cost import CostModel, Step
 from .drafting import Drafter, DraftState, Limits, check_draft
 from .errors import CapacityError, NumericsError, RequestError
 from .network import Network
@@ -43,6 +44,7 @@ class Engine:
         rule: AcceptanceRule | None = None,
         sinks: Iterable[Sink] = (),
         prefill_chunk: int = 512,
+        costs: CostModel | None = None,
     ) -> None:
         if prefill_chunk < 1:
             raise RequestError(f"prefill_chunk={prefill_chunk} takes in nothing: use 1 or more")
@@ -52,6 +54,7 @@ class Engine:
         self.cache = network.new_cache(rows, capacity)
         self.sinks = list(sinks)
         self.prefill_chunk = prefill_chunk
+        self.costs = costs
         self._full = LayerPlan.full(network.num_layers)
         self._active: dict[int, Row] = {}
         self._emissions: list[Emission] = []  # of this step; of the one before too, where a drafter raised in it
@@ -214,6 +217,7 @@ class Engine:
         drafted = perf_counter()
         logits = self._verify(draft, rows)
         verified = perf_counter()
+        self._learn(draft, rows, 1e3 * (verified - drafted))
         nodes = _nodes(draft)
         outcomes = [row.outcome(n, logit, self.rule) for row, n, logit in zip(rows, nodes, logits, strict=True)]
         self.cache.commit([row.index for row in rows], [[0, *o.path] if o.tokens else [] for o in outcomes])
@@ -235,7 +239,7 @@ class Engine:
         limits = Limits(self.cache.capacity - longest, tuple(row.useful_depth for row in rows))
         history = tuple(tuple(row.tokens) for row in rows)
         samplers = tuple(row.sampler for row in rows)
-        return DraftState(indexes, history, self.cache, self.network, limits, samplers, self.rule)
+        return DraftState(indexes, history, self.cache, self.network, limits, samplers, self.rule, self.costs)
 
     def _verify(self, draft: Draft, rows: list[Row]) -> Tensor:
         """The target's logits [B, N, V] at every node; what drafting left in scratch is overwritten or resumed from."""
@@ -246,6 +250,14 @@ class Engine:
             rest = LayerPlan.rest(draft.resume.layer, self.network.num_layers)
             run = self.network.run(draft.resume.hidden, placement, self.cache, rest)
         return self.network.logits(run.hidden)
+
+    def _learn(self, draft: Draft, rows: list[Row], ms: float) -> None:
+        """Tell the cost model what a verification took."""
+        if self.costs is not None:
+            start = 0 if draft.resume is None else draft.resume.layer
+            plan = LayerPlan.rest(start, self.network.num_layers)
+            context = max(self.cache.lengths[row.index] for row in rows)
+            self.costs.observe(Step(plan, len(draft.topology), len(rows), context), ms)
 
     def _report(self, row: Row, record: StepRecord) -> None:
         row.drafter.observe(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -60,4 +60,8 @@ class Network(Protocol):
 
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
         """Final norm and LM head on ``hidden`` [B, N, H]: [B, N, V], or [B, N, S] for the token ids ``subset`` [S]."""
+        ...
+
+    def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+        """``logits`` for the token ids ``tokens`` [S] alone, laid out for many calls: [B, N, S] from [B, N, H]."""
         ...

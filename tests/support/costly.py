@@ -64,6 +64,9 @@ class CostlyNetwork:
         self._take(Step(none, nodes, rows, 0, head=entries), less=without)
         return torch.zeros(rows, nodes, entries)
 
+    def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda hidden: self.logits(hidden, tokens)
+
     def _take(self, step: Step, less: float = 0.0) -> None:
         self.calls += 1
         ms = known_ms(step, self.num_layers, self.vocab_size) - less

@@ -72,14 +72,15 @@ def built_in(draw: st.DrawFn, net: HFNetwork) -> Drafter:
     L, depth, width = net.num_layers, draw(st.integers(1, 6)), draw(st.integers(1, 4))
     layers = st.sets(st.integers(0, L - 1), min_size=1).map(lambda s: "+".join(map(str, s)))
     low = draw(st.integers(1, 3))
+    more = {"depth": depth, "width": width, "head": draw(st.sampled_from(["auto", "full", "3", "40"]))}
     return draw(
         st.sampled_from(
             [
                 NoDrafter(NoDrafter.Options(), net),
                 NgramDrafter(NgramDrafter.Options(max=low + depth, min=low, depth=depth), net),
-                SkipDrafter(SkipDrafter.Options(plan="uniform", depth=depth, width=width), net),
-                SkipDrafter(SkipDrafter.Options(attn=draw(layers), mlp=draw(layers), depth=depth, width=width), net),
-                ExitDrafter(ExitDrafter.Options(layer=draw(st.integers(1, L - 1)), depth=depth, width=width), net),
+                SkipDrafter(SkipDrafter.Options(plan="uniform", **more), net),
+                SkipDrafter(SkipDrafter.Options(attn=draw(layers), mlp=draw(layers), **more), net),
+                ExitDrafter(ExitDrafter.Options(layer=draw(st.integers(1, L - 1)), **more), net),
             ]
         )
     )

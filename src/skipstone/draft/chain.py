@@ -11,6 +11,7 @@ from ..accept import Pick
 from ..drafting import DraftState
 from ..plan import LayerPlan
 from ..tree import Draft, Resume, Topology
+from .head import DraftHead
 
 
 @dataclass
@@ -20,11 +21,13 @@ class Backbone:
     state: DraftState
     plan: LayerPlan
     depth: int
+    head: DraftHead
     width: int = 1
     picks: list[list[Pick]] = field(default_factory=list)
     hidden: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.head.look(self.state, self.plan, self.depth)
         while len(self.picks) < self.depth:
             self._extend()
 
@@ -39,7 +42,7 @@ class Backbone:
         paths = self.chosen
         newest = [path[-1] if path else pending for path, pending in zip(paths, state.pending, strict=True)]
         self.hidden.append(self.run(torch.tensor(newest)[:, None], Topology.chain(len(self.hidden) + 1)))
-        logits = state.network.logits(self.hidden[-1])[:, -1]
+        logits = self.head(state, self.hidden[-1])
         self.picks.append(state.pick(logits, paths, self.width))
 
     def run(self, tokens: Tensor, topology: Topology) -> Tensor:

@@ -12,6 +12,7 @@ from ..request import Request
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
+from .head import HELP, DraftHead, check_head
 
 
 class ExitDrafter:
@@ -22,8 +23,10 @@ class ExitDrafter:
         layer: int = field(default=0, metadata={"help": "layers that draft; 0: a quarter of the model's"})
         depth: int = field(default=4, metadata={"help": "tokens drafted at most"})
         width: int = field(default=1, metadata={"help": "choices kept at each depth"})
+        head: str = field(default="auto", metadata={"help": HELP})
 
         def __post_init__(self) -> None:
+            check_head("exit", self.head)
             if self.layer < 0 or self.depth < 1 or self.width < 1:
                 given = f"layer={self.layer}, depth={self.depth}, width={self.width}"
                 raise UsageError(
@@ -38,20 +41,25 @@ class ExitDrafter:
                 f"use 1 to {network.num_layers - 1}"
             )
         self.options = options
+        self.head = DraftHead(options.head, network)
         self.plan = LayerPlan.until(layer)
+
+    @property
+    def uses_costs(self) -> bool:
+        return self.head.uses_costs
 
     def admit(self, row: int, request: Request) -> None:
         pass
 
     def release(self, row: int) -> None:
-        pass
+        self.head.release(row)
 
     def propose(self, state: DraftState) -> Draft:
         depth = room_for_depth(state, self.options.depth, self.options.width)
         if depth == 0:
             return state.nothing()
-        backbone = Backbone(state, self.plan, depth, self.options.width)
+        backbone = Backbone(state, self.plan, depth, self.head, self.options.width)
         return backbone.resumed(backbone.draft())
 
     def observe(self, record: StepRecord) -> None:
-        pass
+        self.head.observe(record)

@@ -12,6 +12,7 @@ from ..request import Request
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
+from .head import HELP, DraftHead, check_head
 
 
 class SkipDrafter:
@@ -24,8 +25,10 @@ class SkipDrafter:
         mlp: str = field(default="", metadata={"help": "MLP sublayers to skip, as 3+5+8-11"})
         depth: int = field(default=4, metadata={"help": "tokens drafted at most"})
         width: int = field(default=1, metadata={"help": "choices kept at each depth"})
+        head: str = field(default="auto", metadata={"help": HELP})
 
         def __post_init__(self) -> None:
+            check_head("skip", self.head)
             if self.depth < 1 or self.width < 1:
                 raise UsageError(f"skip: depth={self.depth} and width={self.width} must be 1 or more")
             if self.plan not in ("", "uniform"):
@@ -35,22 +38,27 @@ class SkipDrafter:
 
     def __init__(self, options: Options, network: Network) -> None:
         self.options = options
+        self.head = DraftHead(options.head, network)
         self.plan = _plan(options, network.num_layers)
+
+    @property
+    def uses_costs(self) -> bool:
+        return self.head.uses_costs
 
     def admit(self, row: int, request: Request) -> None:
         pass
 
     def release(self, row: int) -> None:
-        pass
+        self.head.release(row)
 
     def propose(self, state: DraftState) -> Draft:
         depth = room_for_depth(state, self.options.depth, self.options.width)
         if depth == 0:
             return state.nothing()
-        return Backbone(state, self.plan, depth, self.options.width).draft()
+        return Backbone(state, self.plan, depth, self.head, self.options.width).draft()
 
     def observe(self, record: StepRecord) -> None:
-        pass
+        self.head.observe(record)
 
 
 def _plan(options: SkipDrafter.Options, num_layers: int) -> LayerPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..cache import KVCache, Placement
 from ..kernels.linear import WeightKind
+from ..kernels.probe import kernel_for
 from ..network import Run
 from ..plan import LayerPlan
 from .angles import AngleTable
@@ -32,10 +33,15 @@ class FusedNetwork:
         self.context, self.windows = generic.context, generic.windows
         self.layers, self.wiring = generic.layers, generic.wiring
         self.device, self.dtype = generic.device, generic.dtype
-        self.weights: WeightKind = "stock"
+        self.kernel = kernel_for("stock")
         self.blocks = blocks
         self.head, self.embedding = ends
         self.tables = tables_of(generic, self.dtype)
+
+    @property
+    def weights(self) -> WeightKind:
+        """How linear layers hold their weights."""
+        return self.kernel.kind
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         return KVCache(self.generic.shapes, rows, capacity, dtype=self.dtype, device=self.device)
@@ -59,12 +65,16 @@ class FusedNetwork:
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
         return self.head(hidden, subset)
 
+    @torch.inference_mode()
+    def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+        return torch.inference_mode()(self.head.narrowed(tokens, self.kernel))
+
     def in_float64(self) -> FusedNetwork:
         """The same weights computed with in float64; blocks are widened one at a time, as they run."""
         wide = copy.copy(self)
         wide.blocks = Lazily(self.blocks, FusedBlock.in_float64)
         wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
-        wide.dtype = torch.float64
+        wide.dtype, wide.kernel = torch.float64, kernel_for("stock")
         wide.tables = tables_of(self.generic, wide.dtype)
         return wide
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupportedModel
+from ..kernels.modules import PackedLinear
+from ..kernels.probe import Kernel
 from .widen import widened
 
 _NORMS = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "layer_norm")
@@ -37,10 +39,20 @@ class Head:
         logits = self.linear(hidden) if subset is None else self._rows(hidden, subset)
         return logits if self.finish is None else self.finish(logits)
 
+    def narrowed(self, tokens: Tensor, kernel: Kernel) -> Head:
+        """The head for ``tokens`` [S] alone, packed."""
+        weight, bias = self._part(tokens)
+        packed = PackedLinear(kernel.pack(weight, bias), weight.shape[1], weight.shape[0])
+        return replace(self, linear=packed, table=None)
+
     def _rows(self, hidden: Tensor, subset: Tensor) -> Tensor:
+        return torch.nn.functional.linear(hidden, *self._part(subset))
+
+    def _part(self, subset: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Weights [S, H] and bias [S] of some tokens."""
         bias = getattr(self.linear, "bias", None)
         rows = self.linear.weight[subset] if self.table is None else self.table(subset)
-        return torch.nn.functional.linear(hidden, rows, None if bias is None else bias[subset])
+        return rows, None if bias is None else bias[subset]
 
     def in_float64(self) -> Head:
         return replace(self, **{name: widened(getattr(self, name)) for name in ("norm", "project", "linear", "table")})

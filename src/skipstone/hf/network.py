@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..cache import KVCache, LayerShape, Placement
 from ..kernels.linear import WeightKind
+from ..kernels.probe import kernel_for
 from ..network import Run
 from ..plan import LayerPlan
 from .alibi import alibi_of
@@ -54,8 +55,13 @@ class HFNetwork:
         self.windows = windows_of(model, self.config, self.num_layers, self.context)
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
-        self.weights: WeightKind = "stock"  # how linear layers hold them
+        self.kernel = kernel_for("stock")  # how linear layers hold them
         self.shapes = self._probe_shapes()
+
+    @property
+    def weights(self) -> WeightKind:
+        """How linear layers hold their weights."""
+        return self.kernel.kind
 
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         return KVCache(self.shapes, rows, capacity, dtype=self.dtype, device=self.device)
@@ -78,12 +84,16 @@ class HFNetwork:
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
         return self.head(hidden, subset)
 
+    @torch.inference_mode()
+    def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+        return torch.inference_mode()(self.head.narrowed(tokens, self.kernel))
+
     def in_float64(self) -> HFNetwork:
         """The same weights computed with in float64; layers are widened one at a time, as they run."""
         wide = copy.copy(self)
         wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
         wide.blocks = Lazily(self.layers, lambda layer: take_apart(widened(layer), self.wiring))
-        wide.dtype = torch.float64
+        wide.dtype, wide.kernel = torch.float64, kernel_for("stock")
         return wide
 
     def _attention(self, hidden: Tensor, placement: Placement, view: View) -> AttentionCall:

@@ -40,7 +40,7 @@ def pack_modules(network: HFNetwork, kernel: Kernel) -> None:
         for parent, name, child in list(_linears(layer)):
             setattr(parent, name, _packed(child, kernel))
     network.head, network.embedding = pack_ends(network, kernel)
-    network.weights = kernel.kind
+    network.kernel = kernel
 
 
 def fuse(network: HFNetwork, kernel: Kernel) -> FusedNetwork:
@@ -60,7 +60,7 @@ def fuse(network: HFNetwork, kernel: Kernel) -> FusedNetwork:
     blocks = fused_blocks(network, merge)
     ends = (network.head, network.embedding) if stock else pack_ends(network, kernel)
     fused = FusedNetwork(network, blocks, ends)
-    fused.weights = kernel.kind
+    fused.kernel = kernel
     return fused
 
 

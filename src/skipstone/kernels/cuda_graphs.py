@@ -7,7 +7,7 @@ them. What has no graph runs on the wrapped network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import RLock
 from weakref import WeakKeyDictionary
 
@@ -68,6 +68,9 @@ class GraphedNetwork:
                 if graph is not None:
                     return graph(x, placement)
         return self.inner.run(x, placement, cache, plan, taps)
+
+    def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
+        return self.inner.narrow_head(tokens)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:

@@ -126,6 +126,8 @@ def _logits_of_some_tokens(network: Network, same: Same) -> None:
     shape = (*hidden.shape[:2], network.vocab_size)
     claim(tuple(every.shape) == shape, f"logits have shape {tuple(every.shape)}, not {shape}")
     same(network.logits(hidden, subset), every[..., subset], "logits of a part of the vocabulary differ")
+    narrow = network.narrow_head(subset)
+    same(narrow(hidden), every[..., subset], "logits of a head for a part of the vocabulary differ")
 
 
 _CHECKS: tuple[Callable[[Network, Same], None], ...] = (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from ..accept import AcceptanceRule
+from ..cost import CostModel, CostTable
 from ..drafting import Drafter
 from ..engine import Engine
 from ..errors import RequestError, UsageError
@@ -34,7 +36,13 @@ class LanguageModel:
     A prompt is raw text, a list of chat messages ({"role", "content"}), or a list of token ids.
     """
 
-    def __init__(self, loaded: LoadedModel, drafter: str | Drafter = "none") -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        drafter: str | Drafter = "none",
+        measure_costs: Callable[[], CostTable] | None = None,
+    ) -> None:
+        """``measure_costs`` tells what steps cost; asked once, when a drafter first wants to know."""
         self.loaded = loaded
         self.name = loaded.name
         self.network = loaded.network
@@ -42,6 +50,7 @@ class LanguageModel:
         self.defaults = loaded.generation
         self.notes = loaded.notes  # what one would not expect of the model, a line each
         self.drafter = drafter
+        self._measure_costs = measure_costs
         self._drafter(drafter)  # a setting that does not fit the model is told at once
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
@@ -89,7 +98,15 @@ class LanguageModel:
         self, *, capacity: int, rows: int = 1, drafter: Drafter | None = None, rule: AcceptanceRule | None = None
     ) -> Engine:
         """An engine over this model's network, for those who speak in token ids."""
-        return Engine(self.network, drafter or self._drafter(self.drafter), capacity=capacity, rows=rows, rule=rule)
+        chosen = drafter or self._drafter(self.drafter)
+        return Engine(
+            self.network, chosen, capacity=capacity, rows=rows, rule=rule, costs=self.costs if wants(chosen) else None
+        )
+
+    @cached_property
+    def costs(self) -> CostModel | None:
+        """What steps cost on this machine, measured on first use and refined by every step since."""
+        return None if self._measure_costs is None else CostModel(self._measure_costs())
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Token ids of a prompt. Raises RequestError where there are none."""
@@ -138,7 +155,7 @@ class LanguageModel:
         """
         samples = settings.num_return_sequences
         rows = max(min(rows, len(requests) * samples), samples)
-        engine = Engine(self.network, drafter, rows=rows, capacity=self._capacity(requests))
+        engine = self.engine(capacity=self._capacity(requests), rows=rows, drafter=drafter)
         waiting = list(enumerate(requests))[::-1]
         writers: dict[int, Writer] = {}
         try:
@@ -177,6 +194,11 @@ class LanguageModel:
 
     def _writer(self, index: int, request: Request, seed: int, strings: tuple[str, ...]) -> Writer:
         return Writer(index, len(request.prompt), seed, self.tokenizer.decode, strings)
+
+
+def wants(drafter: Drafter) -> bool:
+    """Whether a drafter asks for the costs of steps."""
+    return bool(getattr(drafter, "uses_costs", False))
 
 
 def _written(writers: dict[int, Writer], emission: Emission) -> Iterator[Piece]:
