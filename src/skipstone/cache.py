@@ -46,6 +46,13 @@ class LayerShape:
     key_dim: int
     value_dim: int
 
+    @property
+    def buffers(self) -> list[tuple[int, int]]:
+        """(heads, dim) of what holds them: one buffer, the keys' heads first, where keys and values are as wide."""
+        if self.key_dim == self.value_dim:
+            return [(2 * self.heads, self.key_dim)]
+        return [(self.heads, self.key_dim), (self.heads, self.value_dim)]
+
 
 class KVCache:
     """Static key/value buffers [rows, heads, capacity, dim], one pair a layer.
@@ -62,8 +69,12 @@ class KVCache:
                 f"a cache of {rows} rows and {capacity} slots cannot hold anything: use 1 or more of each"
             )
         # zeros, not empty: a masked slot still meets a weight of 0, and 0 x NaN is NaN
-        self.keys = [torch.zeros(rows, s.heads, capacity, s.key_dim, dtype=dtype, device=device) for s in layers]
-        self.values = [torch.zeros(rows, s.heads, capacity, s.value_dim, dtype=dtype, device=device) for s in layers]
+        self.both = [
+            tuple(torch.zeros(rows, heads, capacity, dim, dtype=dtype, device=device) for heads, dim in shape.buffers)
+            for shape in layers
+        ]
+        self.keys = [both[0][:, : shape.heads] for both, shape in zip(self.both, layers, strict=True)]
+        self.values = [both[-1][:, -shape.heads :] for both, shape in zip(self.both, layers, strict=True)]
         self.rows = rows
         self.capacity = capacity
         self.device = device
@@ -118,6 +129,17 @@ class KVCache:
             self.values[layer][row, :, first : first + nodes] = values[b]
         rows = placement.span if placement.span is not None else list(placement.rows)
         return self.keys[layer][rows, :, : placement.extent], self.values[layer][rows, :, : placement.extent]
+
+    def write_both(self, layer: int, placement: Placement, both: Tensor) -> tuple[Tensor, Tensor]:
+        """``write`` for keys and values of one width in one tensor [B, 2 * heads, N, dim], the keys' heads first."""
+        (buffer,) = self.both[layer]
+        nodes = both.shape[2]
+        for b, (row, first) in enumerate(zip(placement.rows, placement.first, strict=True)):
+            buffer[row].narrow(1, first, nodes).copy_(both[b])
+        span = placement.span
+        readable = buffer[span if span is not None else list(placement.rows)].narrow(2, 0, placement.extent)
+        keys, values = readable.chunk(2, dim=1)
+        return keys, values
 
     def commit(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Make the nodes ``paths[b]`` (root first, each the child of the one before) of row ``rows[b]`` final.

@@ -17,7 +17,7 @@ from ..plan import LayerPlan
 from .angles import AngleTable
 from .attention import masks_for
 from .embedding import Embedding
-from .fused_block import FOLD_UP_TO, FusedBlock, Sight
+from .fused_block import FOLD_UP_TO, FusedBlock, Shape, Sight
 from .head import Head
 from .network import HFNetwork
 from .widen import Lazily
@@ -35,8 +35,9 @@ class FusedNetwork:
         self.device, self.dtype = generic.device, generic.dtype
         self.kernel = kernel_for("stock")
         self.blocks = blocks
+        self.shape = blocks[0].attn.shape  # the same in all of them
         self.head, self.embedding = ends
-        self.tables = tables_of(generic, self.dtype)
+        self.tables = tables_of(generic, self.shape, self.dtype)
 
     @property
     def weights(self) -> WeightKind:
@@ -75,13 +76,13 @@ class FusedNetwork:
         wide.blocks = Lazily(self.blocks, FusedBlock.in_float64)
         wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
         wide.dtype, wide.kernel = torch.float64, kernel_for("stock")
-        wide.tables = tables_of(self.generic, wide.dtype)
+        wide.tables = tables_of(self.generic, self.shape, wide.dtype)
         return wide
 
     def _sight(self, placement: Placement, cache: KVCache) -> Sight:
         rows, nodes = placement.positions.shape
         folded = 1 < nodes <= FOLD_UP_TO  # one node: heads shared out over threads count more
-        groups = self.blocks[0].attn.shape.groups if folded else 1
+        groups = self.shape.groups if folded else 1
         masks = {
             window: None if mask is None else _additive(mask.repeat(1, 1, groups, 1), self.dtype)
             for window, mask in masks_for(placement, self.generic.windows).items()
@@ -90,15 +91,16 @@ class FusedNetwork:
         return Sight((rows, nodes), partial(_write, cache, placement), angles, masks, folded)
 
 
-def _write(cache: KVCache, placement: Placement, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    return cache.write(layer, placement, keys, values)
+def _write(cache: KVCache, placement: Placement, layer: int, both: Tensor) -> tuple[Tensor, Tensor]:
+    return cache.write_both(layer, placement, both)
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
-def tables_of(network: HFNetwork, dtype: torch.dtype) -> dict[str, AngleTable]:
+def tables_of(network: HFNetwork, shape: Shape, dtype: torch.dtype) -> dict[str, AngleTable]:
     """The angles of each kind of layer that has any."""
+    heads = (shape.heads + shape.kv_heads, shape.kv_heads)
     found = network.rotaries.items()
-    return {kind: AngleTable(rotary, dtype, network.context) for kind, rotary in found if rotary is not None}
+    return {kind: AngleTable(rotary, heads, dtype, network.context) for kind, rotary in found if rotary is not None}

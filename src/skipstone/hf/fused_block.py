@@ -16,7 +16,8 @@ from torch.nn import functional
 from ..kernels.linear import Linear, StockLinear
 from .norms import Norm
 
-Write = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]  # (layer, keys, values [B, KV, N, D]) -> all to be read
+# (layer, keys and values of the nodes [B, 2 * KV, N, D]) -> all keys and all values to be read
+Write = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 FOLD_UP_TO = 32  # nodes: beyond, masks repeated for each group of heads cost more than they save
 
 
@@ -39,7 +40,7 @@ class Sight:
 
     size: tuple[int, int]
     write: Write
-    angles: dict[str, tuple[Tensor, Tensor]]  # by kind of layer: cos and signed sin, [R, 1, D]
+    angles: dict[str, tuple[Tensor, Tensor]]  # by kind of layer, see AngleTable
     masks: dict[int | None, Tensor | None]  # by window, to be added: [B, 1, N, extent]; folded, N is groups x nodes
     folded: bool
 
@@ -62,34 +63,33 @@ class FusedAttention:
     def __call__(self, x: Tensor, sight: Sight) -> Tensor:
         """[R, H] from x [R, H]."""
         shape, (rows, nodes) = self.shape, sight.size
-        qk, v = self._project(self.norm(x))
+        qkv = self._normed(self.qkv(self.norm(x)).view(rows * nodes, -1, shape.dim))
         if self.kind is not None:
             cos, sin = sight.angles[self.kind]
-            qk = torch.addcmul(qk * cos, qk.roll(shape.dim // 2, -1), sin)
-        q, k = qk[:, : shape.heads], qk[:, shape.heads :]
-        keys, values = sight.write(self.layer, _by_head(k, rows, nodes), _by_head(v, rows, nodes))
+            qkv = torch.addcmul(qkv * cos, qkv.roll(shape.dim // 2, -1), sin)
+        qkv = qkv.view(rows, nodes, -1, shape.dim)
+        q = qkv.narrow(2, 0, shape.heads)
+        both = qkv.narrow(2, shape.heads, 2 * shape.kv_heads)
+        keys, values = sight.write(self.layer, both.transpose(1, 2))
         attend = self._folded if sight.folded else self._plain
-        return self.out(attend(q.view(rows, nodes, shape.heads, shape.dim), keys, values, sight.masks[self.window]))
+        return self.out(attend(q, keys, values, sight.masks[self.window]))
 
     def in_float64(self) -> FusedAttention:
         q_norm, k_norm = (norm and norm.in_float64() for norm in (self.q_norm, self.k_norm))
         wide = replace(self, qkv=_wide(self.qkv), out=_wide(self.out), norm=self.norm.in_float64())
         return replace(wide, q_norm=q_norm, k_norm=k_norm)
 
-    def _project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys [R, heads + kv_heads, D] and values [R, kv_heads, D]."""
-        shape = self.shape
-        qkv = self.qkv(x).view(x.shape[0], -1, shape.dim)
-        rotated = shape.heads + shape.kv_heads
-        qk, v = qkv[:, :rotated], qkv[:, rotated:]
-        if self.q_norm is not None and self.k_norm is not None:
-            qk = torch.cat([self.q_norm(qk[:, : shape.heads]), self.k_norm(qk[:, shape.heads :])], dim=1)
-        return qk, v
+    def _normed(self, qkv: Tensor) -> Tensor:
+        """[R, heads + 2 * KV, D] with norms on queries and keys where the model has them."""
+        if self.q_norm is None or self.k_norm is None:
+            return qkv
+        q, k, v = qkv.split([self.shape.heads, self.shape.kv_heads, self.shape.kv_heads], dim=1)
+        return torch.cat([self.q_norm(q), self.k_norm(k), v], dim=1)
 
     def _folded(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Query heads that share a key head become further nodes of it: nothing of the cache is repeated."""
         shape, (rows, nodes) = self.shape, q.shape[:2]
-        grouped = q.view(rows, nodes, shape.kv_heads, shape.groups, shape.dim).permute(0, 2, 3, 1, 4)
+        grouped = q.unflatten(2, (shape.kv_heads, shape.groups)).permute(0, 2, 3, 1, 4)
         grouped = grouped.reshape(rows, shape.kv_heads, shape.groups * nodes, shape.dim)
         y = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=self.scale)
         y = y.view(rows, shape.kv_heads, shape.groups, nodes, shape.dim).permute(0, 3, 1, 2, 4)
@@ -104,11 +104,6 @@ class FusedAttention:
 
 def _wide(linear: Linear) -> Linear:
     return StockLinear(linear.weight().double(), None if linear.bias is None else linear.bias.double())
-
-
-def _by_head(x: Tensor, rows: int, nodes: int) -> Tensor:
-    """[B, heads, N, D] from [R, heads, D]."""
-    return x.view(rows, nodes, *x.shape[1:]).transpose(1, 2)
 
 
 @dataclass(frozen=True)

@@ -95,13 +95,19 @@ Pack = Callable[[Tensor, Tensor | None], Linear]  # weights [out, in] float32, b
 
 def half_linear(weight: Tensor, bias: Tensor | None) -> Linear:
     packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
-    return HalfLinear(packed, bias, torch.ops.quantized.linear_dynamic_fp16.default)
+    return HalfLinear(packed, bias, _called(torch.ops.quantized.linear_dynamic_fp16.default))
 
 
 def onednn_linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype, fewest: int) -> Linear:
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(dtype).contiguous(), None)
-    product = torch.ops.mkldnn._linear_pointwise.default
+    product = _called(torch.ops.mkldnn._linear_pointwise.default)
     return OneDNNLinear(packed, None if bias is None else bias.to(dtype), dtype, fewest, product)
+
+
+def _called(operator: Any) -> Callable[..., Tensor]:
+    """What an operator calls in the end: the checks before it cost as much as a small product."""
+    direct: Callable[..., Tensor] = getattr(operator, "_op", operator)
+    return direct
 
 
 def survives_half(weight: Tensor) -> bool:

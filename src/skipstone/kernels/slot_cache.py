@@ -22,13 +22,19 @@ class SlotCache(KVCache):
     @staticmethod
     def fits(cache: KVCache) -> bool:
         """Whether ``cache`` keeps keys and values the way this class takes for granted."""
-        return type(cache).write is KVCache.write
+        return type(cache).write is KVCache.write and type(cache).write_both is KVCache.write_both
 
     def write(self, layer: int, placement: Placement, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """As KVCache.write: keys [B, heads, N, dim] in; keys and values [B, heads, placement.extent, dim] out."""
         return tuple(  # type: ignore[return-value]
             self._write(buffer[layer], placement, new) for buffer, new in ((self.keys, keys), (self.values, values))
         )
+
+    def write_both(self, layer: int, placement: Placement, both: Tensor) -> tuple[Tensor, Tensor]:
+        """As KVCache.write_both."""
+        (buffer,) = self.both[layer]
+        keys, values = self._write(buffer, placement, both).chunk(2, dim=1)
+        return keys, values
 
     def _write(self, buffer: Tensor, placement: Placement, new: Tensor) -> Tensor:
         index = (self.row_numbers[:, None], placement.slots)
