@@ -42,7 +42,7 @@ class Rounds:
     def __post_init__(self) -> None:
         if not 1 <= self.fewest <= self.most or not self.budget_s > 0:
             raise UsageError(
-                f"{self.fewest} to {self.most} rounds in {self.budget_s} s measure nothing: use 1 or more, in more than 0 s"
+                f"{self.fewest} to {self.most} rounds in {self.budget_s} s measure nothing: use 1 or more, longer"
             )
 
 

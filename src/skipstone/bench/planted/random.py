@@ -35,8 +35,8 @@ class Shape:
         sizes = (self.layers, self.hidden, self.mlp, self.heads, self.kv_heads, self.vocab_size, self.context)
         if min(sizes) < 1 or self.hidden % (2 * self.heads) or self.heads % self.kv_heads:
             raise UsageError(
-                f"no Llama has the shape {self}: use sizes of 1 or more, heads that share hidden evenly (an even number "
-                "each) and are a multiple of kv_heads"
+                f"no Llama has the shape {self}: use sizes of 1 or more, heads that share hidden evenly (an even "
+                "number each) and are a multiple of kv_heads"
             )
 
 

@@ -1,0 +1,119 @@
+"""skipstone bench …"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from ..bench.efficiency.part import Figure, Part
+    from ..bench.efficiency.report import Report
+
+
+def bench_app() -> typer.Typer:
+    """The commands below ``bench``."""
+    app = typer.Typer(no_args_is_help=True, help="Measure this machine, this model, and what others do with them.")
+    app.callback()(bench)
+    app.command()(efficiency)
+    return app
+
+
+def bench() -> None:
+    """Measure this machine, this model, and what others do with them."""
+
+
+def efficiency(
+    model: Annotated[str, typer.Option(metavar="MODEL", help="The real model to measure with.")] = "smollm2-135m",
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A part or figure; may be given several times.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Just see that it runs; the figures mean nothing.")] = False,
+    rivals: Annotated[
+        bool, typer.Option("--rivals", help="Fetch other libraries into the cache and compare with them.")
+    ] = False,
+    cache: o.Cache = None,
+    offline: o.Offline = False,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """How near the engine is to what the machine allows: minutes, so leave the machine alone meanwhile."""
+    from ..bench.efficiency.lab import Effort, Lab
+    from ..bench.efficiency.models import RealModels
+    from ..bench.efficiency.registry import parts, select
+    from ..bench.efficiency.report import run_parts
+    from .loading import interruptible
+
+    known = parts()
+    chosen = select(only or [], known)
+    models = RealModels(model, cache, offline)
+    effort = Effort.quick() if quick else Effort()
+    lab = Lab(models, effort, _tell, rivals=rivals and not offline, cache=cache)
+    with interruptible():
+        report = run_parts(chosen, known, lab)
+    if as_json:
+        print(json.dumps(report.to_json()))
+    else:
+        _show(report, chosen)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _show(report: Report, chosen: Sequence[Part]) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_table(report, chosen))
+    if nodes := report.values.get("verify_ms"):
+        console.print(_by_nodes(nodes, report.values["verify_bound_ms"]))
+
+
+def _table(report: Report, chosen: Sequence[Part]) -> Table:
+    from rich.table import Table
+
+    facts = report.facts
+    title = f"{facts['model']}, {facts['cpu']}, {facts['threads']} threads, torch {facts['torch']}, greedy, batch 1"
+    table = Table("figure", title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in ("value", "95 %", "wanted"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it is")
+    for part in chosen:
+        for figure in part.figures:
+            table.add_row(*_row(report, figure))
+    return table
+
+
+def _row(report: Report, figure: Figure) -> list[str]:
+    key = figure.key
+    if key in report.absent:
+        return [key, "absent", "", figure.wanted, report.absent[key]]
+    low_high = report.intervals.get(key, [])
+    wanted = figure.wanted.replace("rss_limit_mb", _number(report.values.get("rss_limit_mb")))
+    return [key, _number(report.values[key]), " … ".join(map(_number, low_high)), wanted, figure.meaning]
+
+
+def _number(value: Any) -> str:
+    return f"{value:.0f}" if isinstance(value, float) and abs(value) >= 100 else f"{value:.3g}"
+
+
+def _by_nodes(milliseconds: dict[str, dict[str, float]], bounds: dict[str, float]) -> Table:
+    """Milliseconds of a run by its nodes; the bound is what reading the weights takes."""
+    from rich.table import Table
+
+    counts = list(next(iter(milliseconds.values())))
+    table = Table("weights", title="ms of a run by nodes", title_justify="left", box=None, pad_edge=False)
+    for heading in (*counts, "bound"):
+        table.add_column(heading, justify="right")
+    for kind, by_nodes in milliseconds.items():
+        table.add_row(kind, *(f"{ms:.1f}" for ms in by_nodes.values()), f"{bounds[kind]:.1f}")
+    return table
