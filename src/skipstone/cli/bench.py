@@ -98,12 +98,23 @@ def _row(report: Report, figure: Figure) -> list[str]:
     if key in report.absent:
         return [key, "absent", "", figure.wanted, report.absent[key]]
     low_high = report.intervals.get(key, [])
-    wanted = figure.wanted.replace("rss_limit_mb", _number(report.values.get("rss_limit_mb")))
-    return [key, _number(report.values[key]), " … ".join(map(_number, low_high)), wanted, figure.meaning]
+    return [
+        key,
+        _number(report.values[key]),
+        " … ".join(map(_number, low_high)),
+        _wanted(report, figure),
+        figure.meaning,
+    ]
+
+
+def _wanted(report: Report, figure: Figure) -> str:
+    """A limit that was measured itself is shown as a number."""
+    sign, _, limit = figure.wanted.partition(" ")
+    return f"{sign} {_number(report.values[limit])}" if limit in report.values else figure.wanted
 
 
 def _number(value: Any) -> str:
-    return f"{value:.0f}" if isinstance(value, float) and abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _by_nodes(milliseconds: dict[str, dict[str, float]], bounds: dict[str, float]) -> Table:
