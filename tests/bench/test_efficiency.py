@@ -20,7 +20,7 @@ from skipstone.bench.efficiency.lab import Effort, Lab
 from skipstone.bench.efficiency.part import Absent, CannotMeasure, Figure, Part
 from skipstone.bench.efficiency.planted_arms import Draft, bound, compare
 from skipstone.bench.efficiency.registry import parts, select
-from skipstone.bench.efficiency.report import run_parts
+from skipstone.bench.efficiency.report import Report, run_parts
 from skipstone.bench.efficiency.traffic import Traffic, traffic_of
 from skipstone.bench.planted import Shape, exit_form
 from skipstone.bench.timing import Estimate
@@ -107,6 +107,18 @@ def test_an_unexpected_error_is_a_reason_too() -> None:
 
     part = Part("one", (Figure("a", ""),), fails)
     assert run_parts([part], [part], tiny_lab()).absent == {"a": "ZeroDivisionError: by zero"}
+
+
+def test_an_interrupt_keeps_what_was_measured_before() -> None:
+    def pressed(lab: Lab) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    known = [Part(name, (Figure(name, ""),), run) for name, run in [("a", lambda lab: {"a": 1}), ("b", pressed)]]
+    report = Report({})
+    with pytest.raises(KeyboardInterrupt):
+        run_parts(known, known, tiny_lab(), report)
+    assert report.values == {"a": 1, "b": None}
+    assert report.absent == {"b": "interrupted"}
 
 
 def test_parts_are_chosen_by_their_name_or_that_of_a_figure() -> None:

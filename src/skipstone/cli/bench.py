@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from ..bench.efficiency import report as reports
     from ..bench.efficiency.part import Figure, Part
-    from ..bench.efficiency.report import Report
 
 
 def bench_app() -> typer.Typer:
@@ -49,7 +49,7 @@ def efficiency(
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import parts, select
-    from ..bench.efficiency.report import run_parts
+    from ..bench.efficiency.report import Report, facts, run_parts
     from .loading import interruptible
 
     known = parts()
@@ -57,19 +57,19 @@ def efficiency(
     models = RealModels(model, cache, offline)
     effort = Effort.quick() if quick else Effort()
     lab = Lab(models, effort, _tell, rivals=rivals and not offline, cache=cache)
-    with interruptible():
-        report = run_parts(chosen, known, lab)
-    if as_json:
-        print(json.dumps(report.to_json()))
-    else:
-        _show(report, chosen)
+    report = Report(facts(lab))
+    try:
+        with interruptible():
+            run_parts(chosen, known, lab, report)
+    finally:
+        print(json.dumps(report.to_json())) if as_json else _show(report, chosen)
 
 
 def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _show(report: Report, chosen: Sequence[Part]) -> None:
+def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -78,7 +78,7 @@ def _show(report: Report, chosen: Sequence[Part]) -> None:
         console.print(_by_nodes(nodes, report.values["verify_bound_ms"]))
 
 
-def _table(report: Report, chosen: Sequence[Part]) -> Table:
+def _table(report: reports.Report, chosen: Sequence[Part]) -> Table:
     from rich.table import Table
 
     facts = report.facts
@@ -93,7 +93,7 @@ def _table(report: Report, chosen: Sequence[Part]) -> Table:
     return table
 
 
-def _row(report: Report, figure: Figure) -> list[str]:
+def _row(report: reports.Report, figure: Figure) -> list[str]:
     key = figure.key
     if key in report.absent:
         return [key, "absent", "", figure.wanted, report.absent[key]]
@@ -107,7 +107,7 @@ def _row(report: Report, figure: Figure) -> list[str]:
     ]
 
 
-def _wanted(report: Report, figure: Figure) -> str:
+def _wanted(report: reports.Report, figure: Figure) -> str:
     """A limit that was measured itself is shown as a number."""
     sign, _, limit = figure.wanted.partition(" ")
     return f"{sign} {_number(report.values[limit])}" if limit in report.values else figure.wanted

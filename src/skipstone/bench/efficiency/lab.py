@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -101,3 +101,8 @@ class Lab:
     clock: Clock = perf_counter
     rivals: bool = False
     cache: Path | None = None
+
+    def share(self, among: int) -> Lab:
+        """The same for one of several measurements that a part makes: with its share of the time."""
+        rounds = self.effort.rounds
+        return replace(self, effort=replace(self.effort, rounds=replace(rounds, budget_s=rounds.budget_s / among)))

@@ -52,7 +52,7 @@ def _measured(kind: str, lab: Lab) -> tuple[Outcome, dict[str, Any]]:
     model = planted(lab)
     network = prepare(model.model, kind).network
     draft = Draft(model.spec(lab.effort.depth), model.best, lab.effort.depth)
-    outcome = compare(network, draft, prompts_for(lab, network.vocab_size), lab)
+    outcome = compare(network, draft, prompts_for(lab, network.vocab_size), lab.share(len(KINDS)))
     lab.tell(f"  {kind}: {outcome.speedup.value:.2f} times plain decoding, M {outcome.mean_accepted:.2f}")
     traffic = traffic_of(network)
     return outcome, {"bound": bound(traffic, draft), "bound_of_layers": bound(_headless(traffic), draft)}

@@ -34,14 +34,21 @@ class Report:
         return {**self.values, "intervals": self.intervals, "absent": self.absent, **self.facts}
 
 
-def run_parts(chosen: Sequence[Part], known: Sequence[Part], lab: Lab) -> Report:
-    """Figures of parts that were not chosen are absent, too, so that every report has every key."""
-    report = Report(facts(lab))
+def run_parts(chosen: Sequence[Part], known: Sequence[Part], lab: Lab, report: Report | None = None) -> Report:
+    """Figures of parts that were not chosen are absent, too, so that every report has every key.
+
+    An interrupt comes through; ``report`` then holds what was measured before it.
+    """
+    report = report or Report(facts(lab))
     for part in known:
-        if part in chosen:
-            _run(part, lab, report)
-        else:
+        if part not in chosen:
             _miss(part, "not asked for", report)
+    try:
+        for part in chosen:
+            _run(part, lab, report)
+    finally:
+        for part in chosen:
+            _miss(part, "interrupted", report)
     return report
 
 

@@ -27,7 +27,7 @@ def part() -> Part:
 
 
 def run(lab: Lab) -> Findings:
-    network = lab.models.ours("auto")
+    network, lab = lab.models.ours("auto"), lab.share(2)
     prompts = lab.models.prompts()
     exits = f"exit:layer={max(network.num_layers // 2, 1)},depth={lab.effort.depth}"
     return {
