@@ -33,6 +33,12 @@ def test_a_table_names_every_figure_asked_for(run: Run, folder: Path) -> None:
     assert "plain_ratio" not in result.out
 
 
+def test_a_cycle_is_shown_with_its_parts_and_its_bound(run: Run) -> None:
+    result = run("bench", "efficiency", "--quick", "--only", "planted_exit")
+    assert_says(result.out, r"planted +c +v +late +M +speedup +model share +bound")
+    assert_says(result.out, r"exit, float32 .* 6\.00 .* 1\.66")
+
+
 def test_memory_is_measured_in_a_process_of_its_own(run: Run, folder: Path) -> None:
     result = run("bench", "efficiency", "--quick", "--json", "--model", folder, "--only", "rss_mb")
     report = json.loads(result.out)

@@ -62,7 +62,10 @@ def efficiency(
         with interruptible():
             run_parts(chosen, known, lab, report)
     finally:
-        print(json.dumps(report.to_json())) if as_json else _show(report, chosen)
+        if as_json:
+            print(json.dumps(report.to_json()))
+        else:
+            _show(report, chosen)
 
 
 def _tell(line: str) -> None:
@@ -76,6 +79,8 @@ def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
     console.print(_table(report, chosen))
     if nodes := report.values.get("verify_ms"):
         console.print(_by_nodes(nodes, report.values["verify_bound_ms"]))
+    if cycles := _cycles(report):
+        console.print(_by_cycle(cycles))
 
 
 def _table(report: reports.Report, chosen: Sequence[Part]) -> Table:
@@ -127,4 +132,27 @@ def _by_nodes(milliseconds: dict[str, dict[str, float]], bounds: dict[str, float
         table.add_column(heading, justify="right")
     for kind, by_nodes in milliseconds.items():
         table.add_row(kind, *(f"{ms:.1f}" for ms in by_nodes.values()), f"{bounds[kind]:.1f}")
+    return table
+
+
+def _cycles(report: reports.Report) -> dict[str, dict[str, float]]:
+    """What is known of drafted cycles, by form and weights; those that could not be had are left out."""
+    exits: dict[str, Any] = report.values.get("planted_exit", {})
+    skips: dict[str, Any] = report.values.get("planted_skip", {})
+    found = {f"exit, {kind}": cycle for kind, cycle in exits.items()}
+    found |= {f"skip, {kind}": heads["full"] for kind, heads in skips.items()}
+    found |= {f"skip, {kind}, few tokens": heads["head"] for kind, heads in skips.items() if "c" in heads["head"]}
+    return found
+
+
+def _by_cycle(cycles: dict[str, dict[str, float]]) -> Table:
+    """Times in plain steps; the bound is the speed-up that the bytes of the weights allow."""
+    from rich.table import Table
+
+    shown = ("c", "v", "late", "mean_accepted", "speedup", "model_share", "bound")
+    table = Table("planted", title="drafted cycles, in plain steps", title_justify="left", box=None, pad_edge=False)
+    for heading in shown:
+        table.add_column("M" if heading == "mean_accepted" else heading.replace("_", " "), justify="right")
+    for name, cycle in cycles.items():
+        table.add_row(name, *(f"{cycle[key]:.2f}" for key in shown))
     return table

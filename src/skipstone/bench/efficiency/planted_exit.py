@@ -32,6 +32,7 @@ def run(lab: Lab) -> Findings:
     return {
         "planted_exit_speedup": best.speedup,
         "planted_exit_model_share": best.share,
+        "planted_exit_bound": details[kind]["bound"],
         "planted_exit_weights": kind,
         "planted_exit": details,
     }

@@ -39,6 +39,8 @@ def run(lab: Lab) -> Findings:
         "planted_skip_speedup": full.speedup,
         "planted_skip_model_share": full.share,
         **dict(zip(_HEADS, heads, strict=True)),
+        "planted_skip_bound": found[kind]["bound"],
+        "planted_skip_head_bound": found[kind]["head_bound"],
         "planted_skip_weights": kind,
         "planted_skip_model": found[kind]["name"],
         "planted_skip": {k: _details(each) for k, each in found.items()},
