@@ -290,6 +290,17 @@ def test_rivals_come_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     assert (asked, found["economize_speedup"]) == (["economize-0.3.2"], 1.5)
 
 
+def test_a_rival_that_cannot_be_fetched_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        folder.mkdir()
+        raise CannotMeasure("cannot be fetched")
+
+    monkeypatch.setattr(economize, "_install", refuse)
+    with pytest.raises(CannotMeasure, match="cannot be fetched"):
+        economize.run(replace(tiny_lab(), rivals=True, cache=tmp_path))
+    assert list((tmp_path / "rivals").iterdir()) == []
+
+
 def test_the_planted_exit_model_of_a_real_run_has_the_papers_bound() -> None:
     effort = Effort()
     assert (effort.shape, effort.exit_layer, effort.depth) == (Shape(), 3, 5)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ...store.folders import cache_folders
 from .lab import Lab
@@ -50,7 +51,14 @@ def run(lab: Lab) -> Findings:
 
 
 def _fetch(folder: Path) -> None:
-    """Without what it depends on, which is there."""
+    """The whole folder or none of it; without what it depends on, which is there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent) as unfinished:
+        _install(Path(unfinished) / folder.name)
+        (Path(unfinished) / folder.name).rename(folder)
+
+
+def _install(folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
     try:
         done = subprocess.run(

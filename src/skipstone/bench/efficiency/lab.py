@@ -50,7 +50,7 @@ class Effort:
     """Sizes and repeats. ``steps`` is how often a single run is timed for one median."""
 
     rounds: Rounds = field(default_factory=lambda: Rounds(9, 240.0, 5))
-    steps: int = 15
+    steps: int = 11
     new_tokens: int = 64
     cycles: int = 16  # of drafting in one timed text
     depth: int = 5
