@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from time import perf_counter
 
 import pytest
+import torch
 
 import skipstone
 from skipstone.bench.check import CheckSpec, run_check
+from skipstone.bench.efficiency.decoding import Job, decode
+from skipstone.bench.planted import grown_model
+from skipstone.hf.prepare import prepare
 from skipstone.store import find_installed
 from skipstone.text.language_model import LanguageModel
 from skipstone.text.settings import GenerationSettings
@@ -73,3 +78,19 @@ def test_early_layers_of_a_trained_model_draft_better_than_chance() -> None:
     story = stories().generate("Once upon a time", max_new_tokens=100, drafter="exit:layer=4,depth=1")
     assert story.acceptance_rate > 0.3
     assert story.mean_accepted_length > 1.3
+
+
+@pytest.mark.real_model
+def test_the_real_model_grown_by_idle_layers_says_the_same_and_its_best_plan_is_always_right() -> None:
+    build = smollm2().loaded.build
+    assert build is not None
+    base = build()
+    prompt = torch.tensor([smollm2().encode(QUESTION)])
+    with torch.inference_mode():
+        before = base(prompt).logits
+        grown = grown_model(base, 10, seed=1)
+        assert torch.equal(grown.model(prompt).logits, before)
+    network = prepare(grown.model).network
+    drafted = decode(network, grown.spec(4), Job(prompt[0].tolist(), 15), perf_counter)
+    assert drafted.tokens == decode(network, "none", Job(prompt[0].tolist(), 15), perf_counter).tokens
+    assert drafted.summary.acceptance_rate == 1

@@ -50,9 +50,9 @@ class CostlyNetwork:
         return KVCache([LayerShape(1, 1, 1)] * self.num_layers, rows, capacity, dtype=self.dtype, device=self.device)
 
     def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
-        rows, nodes = x.shape
+        rows, nodes = x.shape[:2]
         assert int(placement.positions.max()) < self.context
-        assert 0 <= int(x.min()) <= int(x.max()) < self.vocab_size
+        assert plan.start > 0 or 0 <= int(x.min()) <= int(x.max()) < self.vocab_size
         self._take(Step(plan, nodes, rows, context=placement.first[0], head=False))
         return Run(torch.zeros(rows, nodes, 1))
 

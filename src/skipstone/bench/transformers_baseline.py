@@ -55,7 +55,7 @@ def _config(model: Any, request: Request, scores: bool) -> Any:
         max_new_tokens=min(request.max_new_tokens, room),
         do_sample=False,
         repetition_penalty=request.sampling.repetition_penalty,
-        eos_token_id=eos or None,
+        eos_token_id=eos,  # None would be replaced by the model's own
         pad_token_id=eos[0] if eos else 0,
         return_dict_in_generate=True,
         output_scores=scores,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
+from .bench import bench_app
 from .check import check
 from .demo import demo
 from .drafters import drafters
@@ -34,6 +35,7 @@ def build() -> typer.Typer:
     app.callback()(skipstone)
     for command in (generate, pull, inspect, drafters, check, demo):
         app.command()(command)
+    app.add_typer(bench_app(), name="bench")
     return app
 
 

@@ -1,0 +1,53 @@
+"""Plain decoding: our engine without a draft against transformers' greedy ``generate``, whole texts, prefill and all.
+
+Both sides take in the same prompts and give the same number of tokens. Theirs computes in float32; so does ours, once
+on packed float32 weights and once on packed float16 weights, which hold the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from statistics import median
+
+from ..timing import Samples, interleaved, paired_ratio
+from .decoding import Job, decode, theirs
+from .lab import Lab
+from .part import Figure, Findings, Part
+
+_KINDS = ("float32", "float16")
+_THEIRS = "transformers"
+
+
+def part() -> Part:
+    figures = (
+        Figure("plain_ratio_float32", "plain decoding / transformers generate, float32 weights", "≥ 2"),
+        Figure("plain_ratio_float16", "the same, our weights packed as float16", "≥ 3"),
+    )
+    return Part("plain", figures, run)
+
+
+def run(lab: Lab) -> Findings:
+    arms = _arms(lab)
+    for arm in arms.values():
+        arm(0)
+    taken = interleaved(arms, lab.effort.rounds, lab.clock)
+    ratios = {f"plain_ratio_{kind}": paired_ratio(taken[_THEIRS], taken[kind]) for kind in _KINDS}
+    return {**ratios, "plain_tokens_per_second": _speeds(taken, lab.effort.new_tokens)}
+
+
+def _arms(lab: Lab) -> Mapping[str, Callable[[int], float]]:
+    models, clock = lab.models, lab.clock
+    jobs = [Job(prompt, lab.effort.new_tokens) for prompt in models.prompts()]
+
+    def ours(kind: str, number: int) -> float:
+        return decode(models.ours(kind), "none", jobs[number % len(jobs)], clock).seconds
+
+    def reference(number: int) -> float:
+        return theirs(models.theirs(), jobs[number % len(jobs)], clock)
+
+    return {**{kind: partial(ours, kind) for kind in _KINDS}, _THEIRS: reference}
+
+
+def _speeds(taken: Samples, tokens: int) -> dict[str, float]:
+    return {name: tokens / median(spent) for name, spent in taken.items()}

@@ -1,0 +1,64 @@
+"""The planted exit model: LayerSkip's draft, always right, against the bound of its layers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ...hf.prepare import prepare
+from ..planted import PlantedModel, exit_form
+from .lab import Lab
+from .part import Figure, Findings, Part
+from .planted_arms import Draft, Outcome, bound, compare
+from .traffic import Traffic, traffic_of
+
+KINDS = ("float32", "float16")
+_PROMPT = 48
+
+
+def part() -> Part:
+    figures = (
+        Figure("planted_exit_speedup", "drafted / plain on a model whose exit drafts are always right"),
+        Figure("planted_exit_model_share", "of M / (K·c + late + v), all measured in the run", "≥ 0.95"),
+    )
+    return Part("planted_exit", figures, run)
+
+
+def run(lab: Lab) -> Findings:
+    """Both kinds of weights; the figures are those of the faster one, drafted."""
+    outcomes = {kind: _measured(kind, lab) for kind in KINDS}
+    kind, (best, _) = max(outcomes.items(), key=lambda item: item[1][0].tokens_per_second)
+    details = {kind: {**outcome.to_json(), **bounds} for kind, (outcome, bounds) in outcomes.items()}
+    return {
+        "planted_exit_speedup": best.speedup,
+        "planted_exit_model_share": best.share,
+        "planted_exit_bound": details[kind]["bound"],
+        "planted_exit_weights": kind,
+        "planted_exit": details,
+    }
+
+
+def planted(lab: Lab) -> PlantedModel:
+    return exit_form(lab.effort.shape, exit_layer=lab.effort.exit_layer)
+
+
+def prompts_for(lab: Lab, vocab_size: int, count: int = 3) -> list[list[int]]:
+    """Token ids that mean nothing, as the model's own text."""
+    drawn = random.Random(0)
+    length = min(_PROMPT, lab.effort.shape.context // 4)
+    return [[drawn.randrange(vocab_size) for _ in range(length)] for _ in range(count)]
+
+
+def _measured(kind: str, lab: Lab) -> tuple[Outcome, dict[str, Any]]:
+    model = planted(lab)
+    network = prepare(model.model, kind).network
+    draft = Draft(model.spec(lab.effort.depth), model.best, lab.effort.depth)
+    outcome = compare(network, draft, prompts_for(lab, network.vocab_size), lab.share(len(KINDS)))
+    lab.tell(f"  {kind}: {outcome.speedup.value:.2f} times plain decoding, M {outcome.mean_accepted:.2f}")
+    traffic = traffic_of(network)
+    return outcome, {"bound": bound(traffic, draft), "bound_of_layers": bound(_headless(traffic), draft)}
+
+
+def _headless(traffic: Traffic) -> Traffic:
+    """Without the head: d·L / (d·E + L - E) for d early passes that give d tokens."""
+    return Traffic(traffic.attn, traffic.mlp, 0, 0)

@@ -1,0 +1,70 @@
+"""Where packed weights lie in memory: freed copies given back, and large pages, which are read faster.
+
+A decode step reads every weight once, in order; the processor fetches ahead only up to the end of a page. With pages of
+2 MB instead of 4 KB a step of a small model takes 15 to 20 % less (docs/lab-log.md). Linux only; nothing is lost where
+it does not work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+_MAPS = Path("/proc/self/maps")
+_ANONYMOUS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0\s*(?:\[heap\])?$")
+_PAGE = 4096
+_LARGE = 2 << 20
+_MADV_COLLAPSE = 25  # since Linux 6.1; older kernels refuse it
+
+
+def give_back() -> None:
+    """Return to the system what was freed."""
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def use_large_pages(budget_s: float = 2.0) -> int:
+    """Move what is in memory anyway into large pages, for at most about ``budget_s`` seconds; returns bytes moved.
+
+    Blocks with a hole are left alone, so that no memory is taken that was not in use.
+    """
+    libc = _libc()
+    if libc is None or not sys.platform.startswith("linux") or not _MAPS.exists():
+        return 0
+    deadline, moved = monotonic() + budget_s, 0
+    for block in _full_blocks(libc):
+        if monotonic() > deadline:
+            break
+        if libc.madvise(ctypes.c_void_p(block), ctypes.c_size_t(_LARGE), _MADV_COLLAPSE) == 0:
+            moved += _LARGE
+    return moved
+
+
+def _full_blocks(libc: ctypes.CDLL) -> Iterator[int]:
+    """Addresses of aligned 2 MB blocks of which every page is in memory."""
+    pages = _LARGE // _PAGE
+    present = (ctypes.c_ubyte * pages)()
+    for start, end in _regions():
+        for block in range(-(-start // _LARGE) * _LARGE, end - _LARGE + 1, _LARGE):
+            known = libc.mincore(ctypes.c_void_p(block), ctypes.c_size_t(_LARGE), present) == 0
+            if known and all(page & 1 for page in present):
+                yield block
+
+
+def _regions() -> list[tuple[int, int]]:
+    """Private memory that belongs to no file, where it could hold a large page."""
+    found = (_ANONYMOUS.match(line) for line in _MAPS.read_text().splitlines())
+    spans = [(int(match[1], 16), int(match[2], 16)) for match in found if match]
+    return [(start, end) for start, end in spans if end - start >= 2 * _LARGE]
+
+
+def _libc() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(None)
+    except (OSError, TypeError):  # Windows names its own
+        return None

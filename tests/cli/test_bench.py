@@ -1,0 +1,68 @@
+"""``skipstone bench efficiency`` on a tiny model: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from commands import Run, assert_says
+
+
+def test_json_is_one_object_and_progress_goes_to_stderr(run: Run, folder: Path) -> None:
+    result = run(
+        "bench", "efficiency", "--quick", "--json", "--model", folder, "--only", "verify6_float32", "--only", "sampling"
+    )
+    assert result.code == 0
+    report = json.loads(result.out)
+    assert report["verify6_float32"] > 0
+    assert report["sampling_share"] is not None
+    assert report["plain_ratio_float32"] is None
+    assert report["absent"]["plain_ratio_float32"] == "not asked for"
+    assert report["threads"] >= 1
+    assert report["model"] == str(folder)
+    assert "verify …" in result.err
+    assert "plain …" not in result.err
+
+
+def test_a_table_names_every_figure_asked_for(run: Run, folder: Path) -> None:
+    result = run("bench", "efficiency", "--quick", "--model", folder, "--only", "verify", "--only", "economize")
+    assert result.code == 0
+    assert_says(result.out, r"verify6_float16 .*≤ 1\.25")
+    assert_says(result.out, r"economize_speedup +absent .*--rivals")
+    assert_says(result.out, r"ms of a run by nodes")
+    assert "plain_ratio" not in result.out
+
+
+def test_a_cycle_is_shown_with_its_parts_and_its_bound(run: Run) -> None:
+    result = run("bench", "efficiency", "--quick", "--only", "planted_exit")
+    assert_says(result.out, r"planted +c +v +late +M +speedup +model share +bound")
+    assert_says(result.out, r"exit, float32 .* 6\.00 .* 1\.66")
+
+
+def test_memory_is_measured_in_a_process_of_its_own(run: Run, folder: Path) -> None:
+    result = run("bench", "efficiency", "--quick", "--json", "--model", folder, "--only", "rss_mb")
+    report = json.loads(result.out)
+    assert 100 < report["rss_mb"] < 5000, report["absent"]
+    assert report["float16_weights_mb"] < 1
+
+
+def test_a_model_that_is_not_there_leaves_the_planted_figures(run: Run, tmp_path: Path) -> None:
+    result = run(
+        "bench", "efficiency", "--quick", "--json", "--offline", "--cache", tmp_path, "--only", "verify", "--only",
+        "planted_exit",
+    )  # fmt: skip
+    report = json.loads(result.out)
+    assert report["verify6_float32"] is None
+    assert "verify6_float32" in report["absent"]
+    assert report["planted_exit_speedup"] > 0
+
+
+def test_unknown_figures_are_named_with_those_there_are(run: Run) -> None:
+    error = run("bench", "efficiency", "--only", "planted").error
+    assert_says(error, 'no part or figure "planted"')
+    assert_says(error, "planted_exit_speedup")
+
+
+def test_bench_alone_shows_its_commands(run: Run) -> None:
+    assert "efficiency" in run("bench", "--help").out
+    assert "--rivals" in run("bench", "efficiency", "--help").out
