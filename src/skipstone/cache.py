@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ class Placement:
     extent: int  # attention reads this many slots, never the whole capacity
     unmasked: bool = False  # known on the host: every row has one node, which sees every slot up to ``extent``
 
-    @property
+    @cached_property
     def span(self) -> slice | None:
         """The rows as a slice where they are consecutive (attention then reads the cache without copying)."""
         start = self.rows[0]

@@ -117,7 +117,7 @@ class FusedMlp:
 
     def __call__(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
-        return self.down(self.act(gate) * up)
+        return self.down(self.act(gate).mul_(up))
 
     def in_float64(self) -> FusedMlp:
         return replace(self, norm=self.norm.in_float64(), gate_up=_wide(self.gate_up), down=_wide(self.down))

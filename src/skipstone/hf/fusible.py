@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..kernels.linear import Linear
 from .fused_block import FusedAttention, FusedBlock, FusedMlp, Shape
@@ -49,7 +50,7 @@ def _block(network: HFNetwork, index: int, merge: Merge) -> FusedBlock:
     gate_up, down = merge([mlp.gate_proj, mlp.up_proj]), merge([mlp.down_proj])
     return FusedBlock(
         _attention(network, index, merge),
-        FusedMlp(_norm(layer.post_attention_layernorm), gate_up, down, mlp.act_fn),
+        FusedMlp(_norm(layer.post_attention_layernorm), gate_up, down, _activation(mlp.act_fn)),
         network.blocks[index].scale,
     )
 
@@ -72,6 +73,11 @@ def _attention(network: HFNetwork, index: int, merge: Merge) -> FusedAttention:
         window=network.windows[index],
         kind=network.kinds[index] if rotated else None,
     )
+
+
+def _activation(module: nn.Module) -> Callable[[Tensor], Tensor]:
+    """SiLU without the ceremony of a module."""
+    return functional.silu if type(module).__name__ in ("SiLU", "SiLUActivation") else module
 
 
 def _norm(module: Any) -> Norm:

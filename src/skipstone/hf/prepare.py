@@ -11,6 +11,7 @@ import torch
 from ..errors import ParityError, UsageError, did_you_mean
 from ..kernels.linear import WeightKind
 from ..kernels.probe import Kernel, kernel_for
+from . import memory
 from .fit import fit
 from .fused import FusedNetwork
 from .fusible import why_not
@@ -47,6 +48,9 @@ def prepare(model: Any, weights: str = "auto") -> Prepared:
     if not fused and kernel.kind == "stock":
         return Prepared(network, gap, notes)
     fast = _packed(network, kernel, fused)
+    if kernel.kind != "stock":
+        memory.give_back()
+        memory.use_large_pages()
     return Prepared(fast, _checked(fast, probes, choice), notes)
 
 

@@ -84,7 +84,8 @@ class OneDNNLinear:
         if rows < self.fewest:
             given = functional.pad(given, (0, 0, 0, self.fewest - rows))
         y = self.product(given, self.packed, self.bias, "none", [], "")
-        return (y if rows >= self.fewest else y[:rows]).to(x.dtype)
+        y = y if rows >= self.fewest else y[:rows]
+        return y if y.dtype == x.dtype else y.to(x.dtype)
 
     def weight(self) -> Tensor:
         return self.packed.to_dense().float()

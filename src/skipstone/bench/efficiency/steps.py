@@ -33,23 +33,23 @@ class Runs:
         """A run of ``step.nodes`` at once, with its head and the best token of each node."""
         chain = Topology.chain(step.nodes)
         x = self._entering(step)
-        entries = self._entries(step.head)
+        score = self._head(step.head)
 
         def run() -> object:
             hidden = self.network.run(x, self.cache.place(chain, [0]), self.cache, step.plan).hidden
-            return hidden[0, 0, 0].item() if not step.head else self._pick(hidden, entries)
+            return hidden[0, 0, 0].item() if not step.head else self._pick(score(hidden))
 
         return run
 
     def chain(self, plan: LayerPlan, depth: int, head: bool | int = True) -> Callable[[], object]:
         """``depth`` draft steps of one node each, every one after those before it, with head and pick."""
-        entries = self._entries(head)
+        score = self._head(head)
 
         def run() -> None:
             for after in range(depth):
                 placement = self.cache.place(Topology.chain(after + 1), [0], after=after)
                 x = self.tokens[:, after : after + 1]
-                self._pick(self.network.run(x, placement, self.cache, plan).hidden, entries)
+                self._pick(score(self.network.run(x, placement, self.cache, plan).hidden))
 
         return run
 
@@ -63,11 +63,14 @@ class Runs:
 
         return run
 
-    def _pick(self, hidden: Tensor, entries: Tensor | None) -> object:
-        return self.network.logits(hidden, entries).argmax(-1).tolist()
+    def _pick(self, logits: Tensor) -> object:
+        return logits.argmax(-1).tolist()
 
-    def _entries(self, head: bool | int) -> Tensor | None:
-        return None if head is True or not head else torch.arange(int(head), device=self.network.device)
+    def _head(self, head: bool | int) -> Callable[[Tensor], Tensor]:
+        """The whole head, or one for the first ``head`` tokens."""
+        if head is True or not head:
+            return self.network.logits
+        return self.network.narrow_head(torch.arange(int(head), device=self.network.device))
 
     def _entering(self, step: Step) -> Tensor:
         """Tokens [1, N], or the hidden states that enter the plan's first layer."""

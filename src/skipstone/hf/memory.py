@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -34,7 +33,7 @@ def use_large_pages(budget_s: float = 2.0) -> int:
     Blocks with a hole are left alone, so that no memory is taken that was not in use.
     """
     libc = _libc()
-    if libc is None or not sys.platform.startswith("linux") or not _MAPS.exists():
+    if libc is None or not _MAPS.exists():
         return 0
     deadline, moved = monotonic() + budget_s, 0
     for block in _full_blocks(libc):
