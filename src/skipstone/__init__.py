@@ -17,6 +17,7 @@ from .errors import SkipstoneError
 if TYPE_CHECKING:
     from .custom_generate.decoder import decode
     from .drafting import Drafter
+    from .network import Network
     from .text.language_model import LanguageModel
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ def load(
     device: str = "auto",
     device_map: str | Mapping[str, Any] | None = None,
     weights: str = "auto",
+    exact: bool = False,
     cache: Path | None = None,
     offline: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -50,7 +52,7 @@ def load(
     ``drafter`` is a name with options ("ngram", "exit:layer=8,depth=6", …); "none" is plain decoding. ``dtype`` is
     auto, float64, float32, bfloat16 or float16. ``device_map`` "auto" leaves in main memory what has no room on the
     device. ``weights`` auto, float32, float16 or bfloat16 packs them for the CPU; stock leaves them as transformers has
-    them. ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the
+    them. ``exact`` gives every run one shape: slower, but drafted text is plain text to the last bit, near-ties too. ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the
     model (by default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
     """
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
@@ -76,6 +78,15 @@ def load(
     )
     for note in loaded.notes:
         tell(note)
+    network = _exact(loaded.network) if exact else None
     label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
-    costs = partial(measured_costs, loaded.network, label, cache_folders(cache), tell)
-    return LanguageModel(loaded, drafter, costs)
+    costs = partial(measured_costs, network or loaded.network, label, cache_folders(cache), tell)
+    return LanguageModel(loaded, drafter, costs, network)
+
+
+def _exact(network: Network) -> Network:
+    from .kernels.exact import ExactNetwork, check_exact
+
+    exact = ExactNetwork(network)
+    check_exact(exact)
+    return exact

@@ -102,7 +102,7 @@ def run_check(
     RequestError.
     """
     dtype = str(model.network.dtype).removeprefix("torch.")
-    report = CheckReport(model.name, spec.drafter, spec.against, dtype, model.network.weights)
+    report = CheckReport(model.name, spec.drafter, spec.against, dtype, model.loaded.network.weights)
     settings = replace(spec.settings, seed=spec.settings.seed or 0)
     requests = [model.request(prompt, settings) for prompt in prompts]
     for request in requests:
@@ -150,7 +150,7 @@ class Comparison:
         self.model = model
         self.drafter = drafter
         self.references = references
-        self.judge = NearTieJudge(model.network)
+        self.judge = NearTieJudge(model.loaded.network)
 
     def add(self, report: CheckReport, sequence: int, request: Request) -> None:
         """Decode both ways; at a difference go on from the reference's token."""

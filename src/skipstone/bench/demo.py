@@ -117,6 +117,6 @@ def _equal(references: References, request: Request, texts: tuple[list[int], lis
         return "yes"
     model = references.model
     comparison = Comparison(model, make_drafter(drafter, model.network), references)
-    report = CheckReport(model.name, drafter, references.against, "", model.network.weights)
+    report = CheckReport(model.name, drafter, references.against, "", model.loaded.network.weights)
     comparison.add(report, 0, request)
     return "near-tie" if report.equal else "NO"

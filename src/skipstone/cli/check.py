@@ -33,6 +33,7 @@ def check(
     ] = "plain",
     dtype: o.Dtype = "auto",
     weights: o.Weights = "auto",
+    exact: o.Exact = False,
     device: o.Device = "auto",
     cache: o.Cache = None,
     offline: o.Offline = False,
@@ -58,7 +59,7 @@ def check(
         read_spec(spec.drafter)
     given = read_prompts(prompts) if prompts is not None else [prompt.text for prompt in demo_prompts()]
     chosen = [as_chat(prompt) if chat else prompt for prompt in given[:limit]]
-    loaded = load(model, dtype=dtype, weights=weights, device=device, cache=cache, offline=offline)
+    loaded = load(model, dtype=dtype, weights=weights, exact=exact, device=device, cache=cache, offline=offline)
     references = References(loaded, specs[0].against)
     reports = []
     for spec in specs:

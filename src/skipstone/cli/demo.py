@@ -49,8 +49,10 @@ def _stream(model: LanguageModel) -> None:
 def _table(model: LanguageModel) -> Table:
     from rich.table import Table
 
-    network = model.network
-    title = f"{model.name}, {str(network.dtype).removeprefix('torch.')} on {network.device}, greedy, batch 1"
+    network = model.loaded.network
+    weights = "" if network.weights == "stock" else f", weights packed as {network.weights}"
+    number = str(network.dtype).removeprefix("torch.")
+    title = f"{model.name}, {number}{weights} on {network.device}, greedy, batch 1"
     table = Table("prompt", "decoded with", title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("tokens/s", "× plain", "× transformers", "M", "α"):
         table.add_column(heading, justify="right")

@@ -23,6 +23,7 @@ def generate(
     drafter: o.Drafter = "none",
     dtype: o.Dtype = "auto",
     weights: o.Weights = "auto",
+    exact: o.Exact = False,
     device: o.Device = "auto",
     cache: o.Cache = None,
     offline: o.Offline = False,
@@ -77,5 +78,5 @@ def generate(
         "seed": seed,
         "logprobs": logprobs,
     }
-    where = {"dtype": dtype, "weights": weights, "device": device, "cache": cache, "offline": offline}
+    where = {"dtype": dtype, "weights": weights, "exact": exact, "device": device, "cache": cache, "offline": offline}
     Job(model, drafter, where, settings, rows, prompt, prompts, chat, system, as_json).run()

@@ -17,7 +17,7 @@ from ..plan import LayerPlan
 from .angles import AngleTable
 from .attention import masks_for
 from .embedding import Embedding
-from .fused_block import FOLD_UP_TO, FusedBlock, Shape, Sight
+from .fused_block import FusedBlock, Shape, Sight
 from .head import Head
 from .network import HFNetwork
 from .widen import Lazily
@@ -81,14 +81,12 @@ class FusedNetwork:
 
     def _sight(self, placement: Placement, cache: KVCache) -> Sight:
         rows, nodes = placement.positions.shape
-        folded = 1 < nodes <= FOLD_UP_TO  # one node: heads shared out over threads count more
-        groups = self.shape.groups if folded else 1
         masks = {
-            window: None if mask is None else _additive(mask.repeat(1, 1, groups, 1), self.dtype)
+            window: None if mask is None else _additive(mask, self.dtype)
             for window, mask in masks_for(placement, self.generic.windows).items()
         }
         angles = {kind: table(placement) for kind, table in self.tables.items()}
-        return Sight((rows, nodes), partial(_write, cache, placement), angles, masks, folded)
+        return Sight((rows, nodes), partial(_write, cache, placement), angles, masks)
 
 
 def _write(cache: KVCache, placement: Placement, layer: int, both: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,6 @@ from .norms import Norm
 
 # (layer, keys and values of the nodes [B, 2 * KV, N, D]) -> all keys and all values to be read
 Write = Callable[[int, Tensor], tuple[Tensor, Tensor]]
-FOLD_UP_TO = 32  # nodes: beyond, masks repeated for each group of heads cost more than they save
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class Shape:
     dim: int
 
     @property
-    def groups(self) -> int:
-        return self.heads // self.kv_heads
+    def shared(self) -> bool:
+        return self.heads > self.kv_heads
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,7 @@ class Sight:
     size: tuple[int, int]
     write: Write
     angles: dict[str, tuple[Tensor, Tensor]]  # by kind of layer, see AngleTable
-    masks: dict[int | None, Tensor | None]  # by window, to be added: [B, 1, N, extent]; folded, N is groups x nodes
-    folded: bool
+    masks: dict[int | None, Tensor | None]  # by window, to be added: [B, 1, N, extent]
 
 
 @dataclass(frozen=True)
@@ -71,12 +69,16 @@ class FusedAttention:
         q = qkv.narrow(2, 0, shape.heads)
         both = qkv.narrow(2, shape.heads, 2 * shape.kv_heads)
         keys, values = sight.write(self.layer, both.transpose(1, 2))
-        attend = self._folded if sight.folded else self._plain
-        return self.out(attend(q, keys, values, sight.masks[self.window]))
+        y = functional.scaled_dot_product_attention(
+            q.transpose(1, 2), keys, values, sight.masks[self.window], scale=self.scale, enable_gqa=shape.shared
+        )
+        return self.out(y.transpose(1, 2).reshape(rows * nodes, -1))
 
     def in_float64(self) -> FusedAttention:
         q_norm, k_norm = (norm and norm.in_float64() for norm in (self.q_norm, self.k_norm))
-        wide = replace(self, qkv=_wide(self.qkv), out=_wide(self.out), norm=self.norm.in_float64())
+        wide = replace(
+            self, qkv=StockLinear.wide(self.qkv), out=StockLinear.wide(self.out), norm=self.norm.in_float64()
+        )
         return replace(wide, q_norm=q_norm, k_norm=k_norm)
 
     def _normed(self, qkv: Tensor) -> Tensor:
@@ -85,25 +87,6 @@ class FusedAttention:
             return qkv
         q, k, v = qkv.split([self.shape.heads, self.shape.kv_heads, self.shape.kv_heads], dim=1)
         return torch.cat([self.q_norm(q), self.k_norm(k), v], dim=1)
-
-    def _folded(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Query heads that share a key head become further nodes of it: nothing of the cache is repeated."""
-        shape, (rows, nodes) = self.shape, q.shape[:2]
-        grouped = q.unflatten(2, (shape.kv_heads, shape.groups)).permute(0, 2, 3, 1, 4)
-        grouped = grouped.reshape(rows, shape.kv_heads, shape.groups * nodes, shape.dim)
-        y = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=self.scale)
-        y = y.view(rows, shape.kv_heads, shape.groups, nodes, shape.dim).permute(0, 3, 1, 2, 4)
-        return y.reshape(rows * nodes, -1)
-
-    def _plain(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        y = functional.scaled_dot_product_attention(
-            q.transpose(1, 2), keys, values, attn_mask=mask, scale=self.scale, enable_gqa=self.shape.groups > 1
-        )
-        return y.transpose(1, 2).reshape(q.shape[0] * q.shape[1], -1)
-
-
-def _wide(linear: Linear) -> Linear:
-    return StockLinear(linear.weight().double(), None if linear.bias is None else linear.bias.double())
 
 
 @dataclass(frozen=True)
@@ -120,7 +103,9 @@ class FusedMlp:
         return self.down(self.act(gate).mul_(up))
 
     def in_float64(self) -> FusedMlp:
-        return replace(self, norm=self.norm.in_float64(), gate_up=_wide(self.gate_up), down=_wide(self.down))
+        return replace(
+            self, norm=self.norm.in_float64(), gate_up=StockLinear.wide(self.gate_up), down=StockLinear.wide(self.down)
+        )
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,11 @@ class StockLinear:
     def weight(self) -> Tensor:
         return self.plain
 
+    @classmethod
+    def wide(cls, linear: Linear) -> StockLinear:
+        """The same numbers in float64."""
+        return cls(linear.weight().double(), None if linear.bias is None else linear.bias.double())
+
 
 @dataclass(frozen=True)
 class HalfLinear:

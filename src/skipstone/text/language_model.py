@@ -13,6 +13,7 @@ from ..engine import Engine
 from ..errors import RequestError, UsageError
 from ..hf.load import LoadedModel
 from ..hf.tokenizer import HFTokenizer
+from ..network import Network
 from ..plugins import make_drafter
 from ..request import Request
 from ..row import Emission
@@ -41,11 +42,15 @@ class LanguageModel:
         loaded: LoadedModel,
         drafter: str | Drafter = "none",
         measure_costs: Callable[[], CostTable] | None = None,
+        network: Network | None = None,
     ) -> None:
-        """``measure_costs`` tells what steps cost; asked once, when a drafter first wants to know."""
+        """``measure_costs`` tells what steps cost; asked once, when a drafter first wants to know.
+
+        ``network`` runs in the place of the loaded one: the same, wrapped (ExactNetwork, GraphedNetwork).
+        """
         self.loaded = loaded
         self.name = loaded.name
-        self.network = loaded.network
+        self.network: Network = network or loaded.network
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
         self.notes = loaded.notes  # what one would not expect of the model, a line each
