@@ -52,8 +52,9 @@ def load(
     ``drafter`` is a name with options ("ngram", "exit:layer=8,depth=6", …); "none" is plain decoding. ``dtype`` is
     auto, float64, float32, bfloat16 or float16. ``device_map`` "auto" leaves in main memory what has no room on the
     device. ``weights`` auto, float32, float16 or bfloat16 packs them for the CPU; stock leaves them as transformers has
-    them. ``exact`` gives every run one shape: slower, but drafted text is plain text to the last bit, near-ties too. ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the
-    model (by default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
+    them. ``exact`` gives every run one shape: slower, but drafted text is plain text to the last bit, near-ties too.
+    ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the model (by
+    default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
     """
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
     from .plugins import read_spec
