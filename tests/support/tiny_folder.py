@@ -55,8 +55,15 @@ def save_tokenizer(folder: Path, *, bos: bool = False, chat: bool = True) -> Non
     wrapped.save_pretrained(folder)
 
 
-def save_model(folder: Path, *, layers: int = 4, context: int = 256, generation: dict[str, Any] | None = None) -> None:
-    vocab = len(SPECIAL) + 256 + len(MERGES)
+def save_model(
+    folder: Path,
+    *,
+    layers: int = 4,
+    context: int = 256,
+    vocab_size: int = 0,
+    generation: dict[str, Any] | None = None,
+) -> None:
+    vocab = max(len(SPECIAL) + 256 + len(MERGES), vocab_size)
     network = tiny_network(
         "llama", layers=layers, vocab_size=vocab, max_position_embeddings=context, agreeing=0.9, eos_token_id=EOS
     )

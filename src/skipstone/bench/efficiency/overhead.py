@@ -19,16 +19,15 @@ from .part import Figure, Findings, Part
 from .planted_exit import prompts_for
 
 T = TypeVar("T")
-_WANTED = "≤ 0.01"
 
 
 def part() -> Part:
-    figure = Figure("overhead_share", "of a plain step outside the network, the real model", _WANTED)
+    figure = Figure("overhead_share", "of a plain step outside the network, the real model", "≤ 0.10")
     return Part("overhead", (figure,), run)
 
 
 def part_1b() -> Part:
-    figure = Figure("overhead_share_1b", "of a plain step outside the network, a billion random weights", _WANTED)
+    figure = Figure("overhead_share_1b", "of a plain step outside the network, a billion random weights", "≤ 0.03")
     return Part("overhead_1b", (figure,), run_1b)
 
 

@@ -1,0 +1,55 @@
+"""Large pages are asked for only where memory is used anyway, and nothing breaks where there are none."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pytest
+import torch
+
+from skipstone.hf import memory
+
+LARGE = 2 << 20
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="not Linux")
+
+
+@linux
+def test_moving_to_large_pages_changes_no_number_and_takes_no_memory() -> None:
+    weights = torch.arange(4 * LARGE, dtype=torch.float32)  # 32 MB
+    before = resident()
+    memory.use_large_pages()
+    assert torch.equal(weights, torch.arange(4 * LARGE, dtype=torch.float32))
+    assert resident() - before < LARGE
+
+
+@linux
+def test_blocks_nobody_wrote_are_left_alone() -> None:
+    libc = ctypes.CDLL(None)
+    untouched = torch.empty(64 * LARGE, dtype=torch.uint8)
+    inside = range(untouched.data_ptr(), untouched.data_ptr() + untouched.numel())
+    assert not any(block in inside for block in memory._full_blocks(libc))
+
+
+def test_no_time_moves_nothing() -> None:
+    assert memory.use_large_pages(budget_s=-1.0) == 0
+
+
+def test_systems_without_the_means_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory, "_MAPS", tmp_path / "absent")
+    assert memory.use_large_pages() == 0
+    monkeypatch.setattr(memory, "_libc", lambda: None)
+    memory.give_back()
+    assert memory.use_large_pages() == 0
+
+
+def test_a_kernel_that_refuses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MADV_COLLAPSE", 9999)
+    assert memory.use_large_pages() == 0
