@@ -45,6 +45,35 @@ class Nodes:
     probs: Tensor | None = None  # [N - 1, V]
 
 
+class Scores(Protocol):
+    """Processed target scores of a draft's nodes; a tensor [N, V] will do."""
+
+    def __getitem__(self, node: int) -> Tensor:
+        """[V]. May raise what keeps the node from having any."""
+        ...
+
+
+class NodeScores:
+    """Scores of nodes with ``logits`` [N, V], each when it is first asked for: few nodes of a wrong draft ever are."""
+
+    def __init__(self, nodes: Nodes, logits: Tensor, sampler: RowSampler) -> None:
+        self._nodes = nodes
+        self._logits = logits
+        self._sampler = sampler
+        self._known: dict[int, Tensor] = {}
+
+    def __getitem__(self, node: int) -> Tensor:
+        if node not in self._known:
+            self._known |= self._scored([node] if self._sampler.processors is None else range(len(self._logits)))
+        return self._known[node]
+
+    def _scored(self, asked: Sequence[int]) -> dict[int, Tensor]:
+        """Processors of others see all nodes at once."""
+        tokens, topology = self._nodes.tokens, self._nodes.topology
+        paths = [[tokens[n] for n in topology.path(node)] for node in asked]
+        return dict(zip(asked, self._sampler.scores(self._logits[asked[0] : asked[-1] + 1], paths), strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The accepted nodes of one row below the root, in order, and the target's own next token after them.
@@ -68,8 +97,8 @@ class AcceptanceRule(Protocol):
         """Choose ``width`` draft tokens by processed scores [V], for the token ``depth`` places after the next one."""
         ...
 
-    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
-        """Walk down the draft along processed target scores [N, V]. Raises UsageError for a draft it cannot judge."""
+    def judge(self, nodes: Nodes, scores: Scores, sampler: RowSampler) -> Verdict:
+        """Walk down the draft along processed target scores. Raises UsageError for a draft it cannot judge."""
         ...
 
 
@@ -88,24 +117,39 @@ class Follow:
             return Pick([int(perturbed.argmax())], scores)
         return Pick(perturbed.topk(min(width, len(scores))).indices.tolist(), scores)
 
-    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
-        best, choice = sampler.perturbed(scores, nodes.topology.depth).max(-1)
-        values: list[float] = best.tolist()
-        choices: list[int] = choice.tolist()
+    def judge(self, nodes: Nodes, scores: Scores, sampler: RowSampler) -> Verdict:
         path: list[int] = []
         node = 0
         while True:
-            if error := _no_choice(values[node]):
-                return Verdict(path, None, error)
-            child = _live_child(nodes, node, choices[node])
+            choice = _target_choice(scores, node, nodes.topology.depth[node], sampler)
+            if isinstance(choice, SkipstoneError):
+                return Verdict(path, None, choice)
+            child = _live_child(nodes, node, choice)
             if child is None:
-                return Verdict(path, choices[node])
+                return Verdict(path, choice)
             path.append(child)
             node = child
 
 
+def _target_choice(scores: Scores, node: int, depth: int, sampler: RowSampler) -> int | SkipstoneError:
+    """The target's own token at a node, or why there is none."""
+    try:
+        best, choice = sampler.perturbed(scores[node][None], [depth])[0].max(-1)
+    except SkipstoneError as error:
+        return error
+    return _no_choice(float(best)) or int(choice)
+
+
 def _live_child(nodes: Nodes, node: int, token: int) -> int | None:
     return next((c for c in nodes.topology.children[node] if nodes.live[c] and nodes.tokens[c] == token), None)
+
+
+def _dead_end(scores: Scores, node: int) -> SkipstoneError | None:
+    """Why nothing can be chosen at a node, noise aside."""
+    try:
+        return _no_choice(float(scores[node].max()))
+    except SkipstoneError as error:
+        return error
 
 
 def _no_choice(value: float) -> SkipstoneError | None:
@@ -136,12 +180,13 @@ class Rejection:
         token = int(sampler.perturbed(scores[None], [depth], Stream.DRAFT)[0].argmax())
         return Pick([token], scores, _distribution(scores, sampler))
 
-    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
+    def judge(self, nodes: Nodes, scores: Scores, sampler: RowSampler) -> Verdict:
         if nodes.topology != Topology.chain(len(nodes.tokens)):
             raise UsageError("the rejection rule judges chains only: use a drafter without siblings")
         for node in range(len(nodes.tokens)):
             drafted = node + 1
-            if error := _no_choice(float(scores[node].max())):
+            error = _dead_end(scores, node)
+            if error is not None:
                 return Verdict(list(range(1, drafted)), None, error)
             target = _distribution(scores[node], sampler)
             if drafted == len(nodes.tokens) or not nodes.live[drafted]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from .accept import AcceptanceRule, Nodes
+from .accept import AcceptanceRule, Nodes, NodeScores
 from .drafting import Drafter
 from .errors import SkipstoneError
 from .request import Request
@@ -78,8 +78,7 @@ class Row:
     def outcome(self, nodes: Nodes, logits: Tensor, rule: AcceptanceRule) -> Outcome:
         """Judge the draft by the target's ``logits`` [N, V] and clip it by the stop rules. Changes nothing."""
         try:
-            paths = [[nodes.tokens[n] for n in nodes.topology.path(node)] for node in range(len(nodes.tokens))]
-            verdict = rule.judge(nodes, self.sampler.scores(logits, paths), self.sampler)
+            verdict = rule.judge(nodes, NodeScores(nodes, logits, self.sampler), self.sampler)
         except SkipstoneError as error:
             return Outcome([], [], finish_reason="error", error=error)
         tokens = [nodes.tokens[node] for node in verdict.path] + ([] if verdict.next is None else [verdict.next])

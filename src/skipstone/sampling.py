@@ -23,8 +23,8 @@ from .noise import Stream
 _SMALLEST_TEMPERATURE = 1e-20
 _LARGEST = 1e9
 
-# tokens looked at first for the nucleus: a full sort of a 49k vocabulary costs a fifth of a small model's step
-_NUCLEUS_FIRST_LOOK = 256
+# tokens looked at for the nucleus, until they reach it: of 49k words all take 4 ms, the best 4096 0.7, the best 256 0.1
+_NUCLEUS_LOOKS = (256, 4096)
 
 
 class Constraint(Protocol):
@@ -181,6 +181,10 @@ class RowSampler:
         """
         if self.processors is not None:
             return self.processors.scores(logits, paths, self)
+        return self._processed(logits, paths, sort=True)
+
+    def _processed(self, logits: Tensor, paths: Sequence[Sequence[int]], sort: bool) -> Tensor:
+        """``sort``: look at the whole vocabulary where a nucleus needs it."""
         scores = widened(logits)
         if self.untouched:
             return scores
@@ -190,13 +194,16 @@ class RowSampler:
         if self.constraint is not None:
             allowed = torch.stack([self._mask(self.constraint, path) for path in paths]).to(scores.device)
             scores.masked_fill_(~allowed, -math.inf)
-        return scores if self.greedy else self._cut(scores.div_(self.params.temperature))
+        return scores if self.greedy else self._cut(scores.div_(self.params.temperature), sort)
 
     def draft_scores(self, logits: Tensor, path: Sequence[int]) -> Tensor:
-        """Processed scores [V] of a guess at what follows ``path``, from a draft's ``logits`` [V]."""
+        """Processed scores [V] of a guess at what follows ``path``, from a draft's ``logits`` [V].
+
+        A nucleus too wide for the first look is not cut: a guess from far out would be wrong most of the time anyway.
+        """
         if self.processors is not None:
             return self.processors.draft_scores(logits, path)
-        return self.scores(logits[None], [path])[0]
+        return self._processed(logits[None], [path], sort=False)[0]
 
     def perturbed(self, scores: Tensor, depths: Sequence[int], stream: Stream = Stream.TOKEN) -> Tensor:
         """Processed scores [N, V] plus the noise of each node's depth; argmax of a row is its sampled token."""
@@ -222,12 +229,13 @@ class RowSampler:
         scores = torch.where(seen, torch.where(scores > 0, scores / rho, scores * rho), scores)
         return scores - (params.presence_penalty * (counts > 0) + params.frequency_penalty * counts)
 
-    def _cut(self, scores: Tensor) -> Tensor:
+    def _cut(self, scores: Tensor, sort: bool) -> Tensor:
         params = self.params
         if 0 < params.top_k < self.vocab_size:
             scores = _keep_from(scores, scores.topk(params.top_k).values[:, -1:])
         if params.top_p < 1:
-            scores = _keep_from(scores, _nucleus_edge(scores, params.top_p, params.top_k or _NUCLEUS_FIRST_LOOK))
+            first, *more = [params.top_k or _NUCLEUS_LOOKS[0], *_NUCLEUS_LOOKS[1:], self.vocab_size]
+            scores = _keep_from(scores, _nucleus_edge(scores, params.top_p, [first, *more] if sort else [first]))
         if params.min_p > 0:
             scores = _keep_from(scores, scores.amax(-1, keepdim=True) + math.log(params.min_p))
         return scores
@@ -242,17 +250,25 @@ def _keep_from(scores: Tensor, edge: Tensor) -> Tensor:
     return scores.masked_fill(scores < edge, -math.inf)
 
 
-def _nucleus_edge(scores: Tensor, top_p: float, look: int) -> Tensor:
+def _nucleus_edge(scores: Tensor, top_p: float, looks: Sequence[int]) -> Tensor:
     """[N, 1]: the score of the last token of the smallest set of best tokens whose probability reaches ``top_p``.
 
-    Looks at the best ``look`` tokens first and sorts all only where they do not reach it.
+    Each row looks at ever more of its best tokens until they reach it; -inf where none of ``looks`` is enough.
     """
-    best = scores.topk(min(look, scores.shape[-1])).values
-    mass = (best - scores.logsumexp(-1, keepdim=True)).exp().cumsum(-1)
-    if best.shape[-1] < scores.shape[-1] and bool((mass[:, -1] < top_p).any()):
-        return _nucleus_edge(scores, top_p, scores.shape[-1])
-    last = (mass < top_p).sum(-1, keepdim=True).clamp(max=best.shape[-1] - 1)
-    return best.gather(-1, last)
+    edge = torch.full_like(scores[:, :1], -math.inf)
+    open_rows = torch.arange(len(scores), device=scores.device)
+    for look in looks:
+        rows = scores[open_rows]
+        best = rows.topk(min(look, rows.shape[-1])).values
+        mass = (best - rows.logsumexp(-1, keepdim=True)).exp().cumsum(-1)
+        reached = mass[:, -1] >= top_p
+        last = (mass < top_p).sum(-1, keepdim=True).clamp(max=best.shape[-1] - 1)
+        if look >= scores.shape[-1] or bool(reached.all()):
+            edge[open_rows] = best.gather(-1, last)
+            return edge
+        edge[open_rows[reached]] = best.gather(-1, last)[reached]
+        open_rows = open_rows[~reached]
+    return edge
 
 
 def derived_seed(seed: int, sample: int) -> int:

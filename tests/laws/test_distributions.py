@@ -70,7 +70,7 @@ class Credulous(Follow):
     def judge(self, nodes, scores, sampler):
         verdict = super().judge(nodes, scores, sampler)
         if not verdict.path and len(nodes.tokens) > 1 and scores[0].softmax(-1)[nodes.tokens[1]] > 0.2:
-            deeper = sampler.perturbed(scores, nodes.topology.depth)[1]
+            deeper = sampler.perturbed(scores[1][None], [nodes.topology.depth[1]])[0]
             return type(verdict)([1], int(deeper.argmax()))
         return verdict
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
-from ..accept import AcceptanceRule, Nodes, Pick, Verdict
+from ..accept import AcceptanceRule, Nodes, Pick, Scores, Verdict
 from ..sampling import RowSampler
 
 # a near-tie has both tokens among the very best of either arm
@@ -27,11 +28,11 @@ class ScoreRecorder:
     def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
         return self.rule.pick(scores, sampler, depth, width)
 
-    def judge(self, nodes: Nodes, scores: Tensor, sampler: RowSampler) -> Verdict:
+    def judge(self, nodes: Nodes, scores: Scores, sampler: RowSampler) -> Verdict:
         verdict = self.rule.judge(nodes, scores, sampler)
         visited = [0, *verdict.path]
         depths = [nodes.topology.depth[node] for node in visited]
-        self.best.extend(best_scores(sampler.perturbed(scores[visited], depths)))
+        self.best.extend(best_scores(sampler.perturbed(torch.stack([scores[node] for node in visited]), depths)))
         return verdict
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -12,12 +13,27 @@ from .body import body_of, check_supported
 from .families import wirings_of
 from .network import HFNetwork
 from .reason import reason
-from .selfcheck import check_parity
+from .selfcheck import Probe, check_parity, probes_of
 from .wiring import Wiring
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A network, its parity gap, and the probes that showed it."""
+
+    network: HFNetwork
+    gap: float
+    probes: list[Probe]
 
 
 def fit(model: Any) -> tuple[HFNetwork, float]:
     """The network and its parity gap. Raises UnsupportedModel, and ParityError where no wiring fits."""
+    found = fitted(model)
+    return found.network, found.gap
+
+
+def fitted(model: Any) -> Fitted:
+    """``fit`` with what the model said to the probes, for those who want to compare more with it."""
     with _in_our_words(model):
         config = model.config.get_text_config()
         check_supported(model, config)
@@ -34,11 +50,12 @@ def fit(model: Any) -> tuple[HFNetwork, float]:
     raise next((error for error in failures if isinstance(error, ParityError)), failures[0])
 
 
-def _try(model: Any, wiring: Wiring, finish: bool) -> tuple[HFNetwork, float] | ModelError:
+def _try(model: Any, wiring: Wiring, finish: bool) -> Fitted | ModelError:
     try:
         with _in_our_words(model):
             network = HFNetwork(model, wiring, finish)
-            return network, check_parity(network)
+            probes = probes_of(network)
+            return Fitted(network, check_parity(network, probes), probes)
     except (ParityError, UnsupportedModel) as error:
         return error
 

@@ -12,13 +12,13 @@ from ..errors import ParityError, UsageError, did_you_mean
 from ..kernels.linear import WeightKind
 from ..kernels.probe import Kernel, kernel_for
 from . import memory
-from .fit import fit
+from .fit import fitted
 from .fused import FusedNetwork
 from .fusible import why_not
 from .network import HFNetwork
 from .packing import all_survive_half, fuse, fuse_lightly, pack_modules
 from .quantised import own_modules
-from .selfcheck import Probe, probes_of, tolerance, worst_gap
+from .selfcheck import Probe, tolerance, worst_gap
 
 DecoderNetwork = HFNetwork | FusedNetwork
 
@@ -40,13 +40,13 @@ def prepare(model: Any, weights: str = "auto") -> Prepared:
     for weights that cannot be had.
     """
     check_weights(weights)
-    network, gap = fit(model)
+    found = fitted(model)
+    network, probes = found.network, found.probes
     choice = _choice(network, weights)
     kernel, notes = choice.kernel, choice.notes
-    probes = probes_of(network)
     fused = network.dtype != torch.float64 and _fits(network, probes)
     if not fused and kernel.kind == "stock":
-        return Prepared(network, gap, notes)
+        return Prepared(network, found.gap, notes)
     fast = _packed(network, kernel, fused)
     if kernel.kind != "stock":
         memory.give_back()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from ...calibrate import measure
 from ...cost import CostModel, Step
 from ...network import Network
 from ...plan import LayerPlan
-from ..timing import Rounds, bootstrap, timed
+from ..timing import Rounds, bootstrap, interleaved, seconds
 from .lab import Lab
 from .part import Figure, Findings, Part
 from .steps import Runs
@@ -26,25 +27,50 @@ def part() -> Part:
 
 def run(lab: Lab) -> Findings:
     network = lab.models.ours("auto")
-    model = CostModel(measure(network, lab.effort.calibration_s, lab.clock))
-    errors = measured_errors(network, model, lab)
+    table = measure(network, lab.effort.calibration_s, lab.clock)
+    errors = measured_errors(network, CostModel(table), lab)
     return {
-        "cost_model_error": bootstrap(errors),
-        "cost_model_error_p90": sorted(errors)[int(0.9 * (len(errors) - 1))],
-        "cost_model_steps": len(errors),
+        "cost_model_error": bootstrap(errors.refined),
+        "cost_model_error_p90": sorted(errors.refined)[int(0.9 * (len(errors.refined) - 1))],
+        "cost_model_error_unrefined": bootstrap(errors.unrefined),
+        "cost_model_steps": len(errors.refined),
     }
 
 
-def measured_errors(network: Network, model: CostModel, lab: Lab) -> list[float]:
-    """Of every step, in the order of ``steps_for``."""
+@dataclass(frozen=True)
+class Errors:
+    """|predicted - measured| / measured of every step, by the model as it learns and by its table alone."""
+
+    refined: list[float]
+    unrefined: list[float]
+
+
+def measured_errors(network: Network, model: CostModel, lab: Lab) -> Errors:
+    """In the order of ``steps_for``. As in the engine, the model learns from full runs, and predicts before each."""
     contexts = [c for c in lab.effort.contexts if c + _MOST_NODES <= network.context]
     steps = steps_for(network.num_layers, lab.effort.nodes, contexts)
     runs = {context: Runs(network, context) for context in contexts}
-    arms = {str(number): runs[step.context].step(step) for number, step in enumerate(steps)}
-    shuffled = random.Random(_SEED).sample(list(arms), len(arms))
-    taken = timed({name: arms[name] for name in shuffled}, Rounds(lab.effort.steps, 120.0, 2), lab.clock)
-    found = [1e3 * median(taken[str(number)]) for number in range(len(steps))]
-    return [abs(model.ms(step) - ms) / ms for step, ms in zip(steps, found, strict=True)]
+    predicted: dict[int, list[float]] = {number: [] for number in range(len(steps))}
+
+    def taking(number: int) -> Callable[[int], float]:
+        step, call = steps[number], runs[steps[number].context].step(steps[number])
+
+        def take(_: int) -> float:
+            predicted[number].append(model.ms(step))
+            ms = 1e3 * seconds(call, lab.clock)
+            if step.plan == LayerPlan.full(network.num_layers):
+                model.observe(step, ms)
+            return ms
+
+        return take
+
+    order = random.Random(_SEED).sample(range(len(steps)), len(steps))
+    taken = interleaved({str(n): taking(n) for n in order}, Rounds(lab.effort.steps + 1, 120.0, 3), lab.clock)
+    found = [median(taken[str(number)][1:]) for number in range(len(steps))]  # the first round warms up
+    return Errors(
+        [abs(median(predicted[n][1:]) - ms) / ms for n, ms in enumerate(found)],
+        [abs(model.table.ms(step) - ms) / ms for step, ms in zip(steps, found, strict=True)],
+    )
 
 
 def steps_for(layers: int, nodes: Sequence[int], contexts: Sequence[int]) -> list[Step]:
