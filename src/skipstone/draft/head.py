@@ -40,6 +40,7 @@ class _Text:
 
     read: int = 0  # tokens of its history looked at
     extra: dict[int, None] = field(default_factory=dict)  # a set in order
+    index: Tensor | None = None  # the extra tokens
     head: Callable[[Tensor], Tensor] | None = None
 
 
@@ -94,13 +95,15 @@ class DraftHead:
         for b, row in enumerate(state.rows):
             text = self._texts[row]
             if text.extra:
-                logits[b, list(text.extra)] = self._of(text)(hidden[b : b + 1])[0, -1]
+                index, head = self._of(text)
+                logits[b, index] = head(hidden[b : b + 1])[0, -1]
         return logits
 
-    def _of(self, text: _Text) -> Callable[[Tensor], Tensor]:
-        if text.head is None:
-            text.head = self.network.narrow_head(torch.tensor(list(text.extra), device=self.network.device))
-        return text.head
+    def _of(self, text: _Text) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        if text.head is None or text.index is None:
+            text.index = torch.tensor(list(text.extra), device=self.network.device)
+            text.head = self.network.narrow_head(text.index)
+        return text.index, text.head
 
     def _read(self, text: _Text, history: Sequence[int]) -> None:
         """New tokens of a text: were they known, and are they from now on. A prompt's tokens say nothing of drafts."""

@@ -39,7 +39,7 @@ def run_1b(lab: Lab) -> Findings:
     """Its layers share their numbers until they are packed, each into memory of its own."""
     lab.tell("  building a model of a billion weights")
     network = prepare(random_llama(lab.effort.large, alike=True), "float16").network
-    return {"overhead_share_1b": share(network, prompts_for(lab, network.vocab_size), lab)}
+    return {"overhead_share_1b": share(network, prompts_for(lab, network.vocab_size), lab.share(4))}
 
 
 class TimedNetwork:

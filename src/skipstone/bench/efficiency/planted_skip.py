@@ -62,7 +62,7 @@ def grown(lab: Lab) -> tuple[PlantedModel, str, Sequence[Sequence[int]]]:
 
 def _measured(kind: str, lab: Lab) -> dict[str, Any]:
     model, name, prompts = grown(lab)
-    lab = lab.share(2 * len(KINDS))
+    lab = lab.share(2 * len(KINDS) + 2)  # models are built besides
     network = prepare(model.model, kind).network
     depth, entries = lab.effort.depth, lab.effort.head
     full = Draft(model.spec(depth), model.best, depth)
