@@ -1,6 +1,9 @@
 """A factor follows the machine, and not its hiccups."""
 
 import random
+import sys
+from collections.abc import Callable
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -70,3 +73,27 @@ def test_what_it_keeps_is_bounded_and_makes_it_anew():
 def test_ratios_that_are_not_finite_are_refused():
     with pytest.raises(UsageError, match="finite"):
         Correction([(1, float("nan"))])
+
+
+def test_threads_may_learn_and_ask_at_once() -> None:
+    correction, failures = Correction(), []
+
+    def use(call: Callable[[], object]) -> None:
+        try:
+            for _ in range(3000):
+                call()
+        except Exception as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        calls = [lambda: correction.add(1, 1.1), lambda: correction.factor(1), lambda: correction.recent]
+        threads = [Thread(target=use, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert failures == []

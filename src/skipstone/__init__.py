@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import SkipstoneError
+from .errors import SkipstoneError, UsageError
 
 if TYPE_CHECKING:
     from .custom_generate.decoder import decode
@@ -64,6 +64,8 @@ def load(
     from .text.locate import Finder
     from .text.progress import to_stderr
 
+    if not isinstance(exact, bool):
+        raise UsageError(f"exact={exact!r} is neither True nor False")
     if isinstance(drafter, str):
         read_spec(drafter)  # a slip of the pen is told before anything is fetched or loaded
     tell = progress or to_stderr
@@ -80,6 +82,8 @@ def load(
     for note in loaded.notes:
         tell(note)
     network = _exact(loaded.network) if exact else None
+    if exact:
+        tell("exact mode: proven on this machine; rows of a batch run one by one")
     label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
     costs = partial(measured_costs, network or loaded.network, label, cache_folders(cache), tell)
     return LanguageModel(loaded, drafter, costs, network)

@@ -174,6 +174,11 @@ class KVCache:
         for buffer in (*self.keys, *self.values):
             buffer[row] = 0
 
+    def clear(self, row: int) -> None:
+        """Overwrite a row's scratch: what is not finite there would reach all who read that far, masked or not."""
+        for buffer in (*self.keys, *self.values):
+            buffer[row, :, self.lengths[row] :] = 0
+
     def fork(self, source: int, target: int, length: int) -> None:
         """Copy the first ``length`` committed slots of ``source`` to ``target``, which then holds just these."""
         if not 0 <= length <= self.lengths[source]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
+from threading import Lock
 
 from .errors import UsageError
 
@@ -26,22 +27,26 @@ class Correction:
         if not all(math.isfinite(ratio) for _, ratio in self._recent):
             raise UsageError("a correction was given log ratios that are not finite: leave them out")
         self._factors: dict[int, float] = {}
+        self._lock = Lock()  # texts generated in several threads share one cost model
 
     @property
     def recent(self) -> tuple[tuple[int, float], ...]:
         """Bucket and log ratio of the observations that still count, oldest first."""
-        return tuple(self._recent)
+        with self._lock:
+            return tuple(self._recent)
 
     def add(self, bucket: int, ratio: float) -> None:
         """Take in one ratio observed / predicted > 0."""
-        self._recent.append((bucket, math.log(ratio)))
-        self._factors.clear()
+        with self._lock:
+            self._recent.append((bucket, math.log(ratio)))
+            self._factors.clear()
 
     def factor(self, bucket: int) -> float:
         """What to multiply a prediction with; 1 before anything was observed."""
-        if bucket not in self._factors:
-            self._factors[bucket] = math.exp(self._log_factor(bucket))
-        return self._factors[bucket]
+        with self._lock:
+            if bucket not in self._factors:
+                self._factors[bucket] = math.exp(self._log_factor(bucket))
+            return self._factors[bucket]
 
     def _log_factor(self, bucket: int) -> float:
         aged = list(zip(self._recent, reversed(_FADED[: len(self._recent)]), strict=True))

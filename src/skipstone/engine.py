@@ -24,7 +24,7 @@ from .row import Emission, Outcome, Row
 from .sampling import RowSampler, derived_seed, widened
 from .stopping import Length
 from .telemetry import Sink, StepRecord, Timing
-from .tree import Draft, Topology
+from .tree import Draft, Topology, root_only
 
 
 class Engine:
@@ -215,7 +215,11 @@ class Engine:
         draft = rows[0].drafter.propose(self._state(rows))
         check_draft(draft, [row.tokens[-1] for row in rows], self.network)
         drafted = perf_counter()
-        logits = self._verify(draft, rows)
+        hidden = self._verify(draft, rows)
+        if self._spoilt(draft, hidden, rows):
+            draft = root_only(torch.tensor([row.tokens[-1] for row in rows], device=self.network.device))
+            hidden = self._verify(draft, rows)
+        logits = self.network.logits(hidden)
         verified = perf_counter()
         self._learn(draft, rows, 1e3 * (verified - drafted))
         nodes = _nodes(draft)
@@ -242,14 +246,25 @@ class Engine:
         return DraftState(indexes, history, self.cache, self.network, limits, samplers, self.rule, self.costs)
 
     def _verify(self, draft: Draft, rows: list[Row]) -> Tensor:
-        """The target's logits [B, N, V] at every node; what drafting left in scratch is overwritten or resumed from."""
+        """The target's hidden states [B, N, H]; what drafting left in scratch is overwritten or resumed from."""
         placement = self.cache.place(draft.topology, [row.index for row in rows])
         if draft.resume is None:
             run = self.network.run(draft.tokens, placement, self.cache, self._full)
         else:
             rest = LayerPlan.rest(draft.resume.layer, self.network.num_layers)
             run = self.network.run(draft.resume.hidden, placement, self.cache, rest)
-        return self.network.logits(run.hidden)
+        return run.hidden
+
+    def _spoilt(self, draft: Draft, hidden: Tensor, rows: list[Row]) -> bool:
+        """Whether a draft made numbers that are not finite: they reach even nodes that must not see them.
+
+        A masked slot has weight 0, and 0 x NaN is NaN. The draft is then forgotten, and its scratch overwritten.
+        """
+        if len(draft.topology) == 1 or bool(hidden.isfinite().all()):
+            return False
+        for row in rows:
+            self.cache.clear(row.index)
+        return True
 
     def _learn(self, draft: Draft, rows: list[Row], ms: float) -> None:
         """Tell the cost model what a verification took."""

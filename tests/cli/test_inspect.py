@@ -75,7 +75,7 @@ def test_the_page_names_everything(run: Run, folder: Path) -> None:
         r"ends of text +1 <\|end\|>",
         r"chat template +yes",
         r"context +256 tokens; rotary scaling: none; no sliding windows",
-        r"layers +serial, by the names of its parts; generic path",
+        r"layers +serial, by the names of its parts; parity is checked at load",
         r"quantised +no",
         r"trained exits +none recorded",
         r"adapters +none",

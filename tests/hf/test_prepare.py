@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from skipstone.errors import ParityError, UsageError
+from skipstone.errors import ParityError, UnsupportedModel, UsageError
 from skipstone.hf.fit import fit
 from skipstone.hf.fused import FusedNetwork
 from skipstone.hf.packing import all_survive_half
@@ -156,3 +157,74 @@ def test_packed_weights_that_compute_something_else_are_an_error(monkeypatch: py
     monkeypatch.setattr("skipstone.hf.prepare.kernel_for", lambda kind: Kernel(kind, wrong))
     with pytest.raises(ParityError, match="with float32 weights our forward pass differs"):
         prepare(model("llama"), "float32")
+
+
+@pytest.mark.parametrize("kind", ["stock", *KINDS])
+@pytest.mark.parametrize("model_type", ["gemma", "gemma2", "gemma3_text"])
+def test_a_scaled_embedding_does_not_scale_the_head_it_is_tied_to(model_type: str, kind: str) -> None:
+    net = prepare(model(model_type, tie_word_embeddings=True), kind).network
+    hidden, subset = torch.ones(1, 2, 32), torch.tensor([3, 60, 0])
+    whole = net.logits(hidden)[..., subset]
+    assert torch.allclose(net.logits(hidden, subset), whole, atol=1e-3)
+    assert torch.allclose(net.narrow_head(subset)(hidden), whole, atol=1e-3)
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gemma2"])
+def test_layers_that_share_weights_keep_them(model_type: str) -> None:
+    shared = model(model_type)
+    layers = shared.model.layers
+    layers[2].mlp.down_proj.weight = layers[1].mlp.down_proj.weight
+    expected = logits(fit(shared)[0])
+    ready = prepare(shared)
+    assert ready.network.weights == "stock"
+    assert torch.allclose(logits(ready.network), expected, atol=1e-4)
+    with pytest.raises(UsageError, match="its layers share weights"):
+        prepare(shared, "float32")
+
+
+def test_layers_that_differ_in_their_heads_keep_their_own_modules() -> None:
+    pruned = model("llama")
+    attention = pruned.model.layers[1].self_attn
+    for name, rows in (("q_proj", 16), ("k_proj", 8), ("v_proj", 8)):
+        linear = getattr(attention, name)
+        linear.weight.data, linear.out_features = linear.weight.data[:rows].clone(), rows
+    attention.o_proj.weight.data, attention.o_proj.in_features = attention.o_proj.weight.data[:, :16].clone(), 16
+    expected = logits(fit(pruned)[0])
+    ready = prepare(pruned, "float32")
+    assert not isinstance(ready.network, FusedNetwork)
+    assert torch.allclose(logits(ready.network), expected, atol=1e-4)
+
+
+def test_a_model_whose_weights_were_taken_says_so() -> None:
+    taken = model("llama")
+    prepare(taken)
+    for kind in ("auto", "stock"):
+        with pytest.raises(UsageError, match="were packed before"):
+            prepare(taken, kind)
+
+
+@pytest.mark.parametrize("kind", ["stock", *KINDS])
+def test_autocast_changes_no_number(kind: str) -> None:
+    made = model("llama")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        net = prepare(made, kind).network
+        inside = logits(net)
+    assert torch.equal(inside, logits(net))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("model_type", ["llama", "gpt2"])
+def test_a_packed_network_can_be_copied(model_type: str, kind: str) -> None:
+    net = prepare(model(model_type), kind).network
+    assert torch.allclose(logits(copy.deepcopy(net)), logits(net), atol=1e-5)
+
+
+def test_a_context_of_one_token_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="a context of 1 tokens leaves no room"):
+        prepare(model("llama", max_position_embeddings=1))
+
+
+def test_a_long_context_costs_no_memory_before_it_is_used() -> None:
+    ready = prepare(model("llama", max_position_embeddings=1 << 18))
+    assert isinstance(ready.network, FusedNetwork)
+    assert all(len(table._table[0]) <= 2048 for table in ready.network.tables.values())

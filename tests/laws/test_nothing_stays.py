@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipstone.engine import Engine
+from skipstone.plugins import make_drafter
 from skipstone.request import Request
-from skipstone.testing import check_network
+from skipstone.sampling import SamplingParams
+from skipstone.testing import check_network, tiny_network
 
 
 @given(requests, st.data())
@@ -30,3 +32,14 @@ def test_rejected_tokens_leave_no_trace(request: Request, data: st.DataObject):
 def test_chunks_branches_rows_exits_and_skips_do_not_show(name: str):
     """Among others: early exit, then resume, equals a full run."""
     check_network(network(name))
+
+
+@pytest.mark.parametrize("drafter", ["skip:plan=uniform,depth=3", "skip:plan=uniform,depth=3,width=3", "ngram:min=1"])
+@pytest.mark.parametrize("prompt", [[1, 2, 3], [7, 50, 9, 50], [21, 5], [40, 41, 40, 41]])
+def test_a_guess_that_makes_no_numbers_does_not_change_the_text(drafter: str, prompt: list[int]):
+    net = tiny_network(layers=4, agreeing=0.6)
+    net.model.model.embed_tokens.weight.data[58:] = float("nan")
+    request = Request(prompt, 20, SamplingParams(temperature=1.0, seed=4))
+    plain, drafted = alone(net, request), alone(net, request, make_drafter(drafter, net))
+    assert drafted.tokens == plain.tokens
+    assert type(drafted.error) is type(plain.error)

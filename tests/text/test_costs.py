@@ -47,7 +47,7 @@ def test_costs_can_be_asked_for_in_code(large: Path, tmp_path: Path) -> None:
     assert loaded.costs is not None
     assert loaded.costs is loaded.costs
     full = LayerPlan.full(loaded.network.num_layers)
-    assert loaded.costs.step_ms(full, nodes=4) >= loaded.costs.step_ms(full, nodes=1) > 0
+    assert 0 < loaded.costs.step_ms(full, nodes=1) < 1000  # milliseconds, of a tiny model
 
 
 def test_exact_mode_gives_the_text_of_the_model_without_it(large: Path, tmp_path: Path) -> None:

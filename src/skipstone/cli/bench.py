@@ -45,7 +45,11 @@ def efficiency(
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """How near the engine is to what the machine allows: minutes, so leave the machine alone meanwhile."""
+    """How near the engine is to what the machine allows: about 20 minutes, so leave the machine alone meanwhile.
+
+    K tokens are drafted at c plain steps each and verified at v; M come out of a cycle; speed-up M / (K·c + v). A model
+    share is the measured speed-up over that. A bound is what reading the weights allows.
+    """
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import parts, select
@@ -88,6 +92,8 @@ def _table(report: reports.Report, chosen: Sequence[Part]) -> Table:
 
     facts = report.facts
     title = f"{facts['model']}, {facts['cpu']}, {facts['threads']} threads, torch {facts['torch']}, greedy, batch 1"
+    if facts["quick"]:
+        title = f"QUICK: these figures mean nothing. {title}"
     table = Table("figure", title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("value", "95 %", "wanted"):
         table.add_column(heading, justify="right", no_wrap=True)

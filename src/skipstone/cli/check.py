@@ -92,10 +92,12 @@ def _verdict(report: CheckReport) -> str:
         return "NOT equal"
     if not report.near_ties:
         return "equal"
-    told = (
-        f"{len(report.near_ties)} near-ties, of which {report.near_ties_allowed} are allowed in {report.tokens} tokens"
-    )
+    told = f"{_count(len(report.near_ties))}, of which {report.near_ties_allowed} are allowed in {report.tokens} tokens"
     return f"equal but for {told}" if report.equal else f"NOT equal: {told}"
+
+
+def _count(near_ties: int) -> str:
+    return "1 near-tie" if near_ties == 1 else f"{near_ties} near-ties"
 
 
 _FEW = 100

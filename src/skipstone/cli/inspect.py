@@ -30,18 +30,20 @@ def inspect(
 ) -> None:
     """Tell what a model is made of and what it takes, without reading its weights."""
     from ..hf.facts import inspect_folder
+    from ..hf.prepare import check_weights
     from ..text.locate import Finder
     from ..text.progress import to_stderr
 
     source = Finder(to_stderr, cache, offline).source(model)
     facts = inspect_folder(source.folder, adapters=source.adapters, dtype=dtype, device=device)
+    check_weights(weights)
     checked = _check(source, dtype, device, weights) if check else {}
     if as_json:
         print(json.dumps({"model": model, **facts.to_json(), **checked}))
     else:
         _print(model, facts)
         for name, value in checked.items():
-            _line(name.replace("_", " "), _said(value))
+            _line(name.replace("_", " "), value if isinstance(value, str) else _said(value))
 
 
 def _check(source: ModelSource, dtype: str, device: str, weights: str) -> dict[str, Any]:
@@ -50,13 +52,14 @@ def _check(source: ModelSource, dtype: str, device: str, weights: str) -> dict[s
 
     loaded = load_folder(source.folder, adapters=source.adapters, dtype=dtype, device=device, weights=weights)
     windows = [window for window in loaded.network.windows if window is not None]
-    path = {"path": loaded.path, "weights": loaded.network.weights}
+    path = {"path": loaded.path, "packed_as": loaded.network.weights}
     return {"parity_gap": loaded.parity_gap, **path, "windows_measured": windows, "notes": loaded.notes}
 
 
 def _said(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.1e} of the largest logit: our pass is the model's own"
+        rounded = "our pass is the model's own" if value < _SAME else "rounding of the weights included"
+        return f"{value:.1e} of the largest logit: {rounded}"
     return "; ".join(map(str, value)) if value else "none"
 
 
@@ -106,7 +109,8 @@ def _lines(facts: Facts) -> dict[str, str]:
 
 def _weights(facts: Facts) -> str:
     memory, kept = facts.memory, "quantised" if facts.quantised else facts.dtype_in_memory
-    return f"{facts.dtype_in_files}, {_bytes(memory.files)} in the files; {kept}, {_bytes(memory.weights)} in memory"
+    in_files = f"{facts.dtype_in_files}, {_bytes(memory.files)} in the files"
+    return f"{in_files}; {kept}, {_bytes(memory.weights)} in memory before packing"
 
 
 def _keys(facts: Facts) -> str:
@@ -138,7 +142,7 @@ def _wiring(facts: Facts) -> str:
     from ..hf.anatomy import shape_of
 
     why = "by the names of its parts" if facts.wirings_tried > 1 else "as its model type is known to be"
-    return f"{shape_of(facts.wiring)}, {why}; generic path (transformers' own modules), parity is checked at load"
+    return f"{shape_of(facts.wiring)}, {why}; parity is checked at load (--check says which path is taken)"
 
 
 def _count(number: int) -> str:
@@ -153,3 +157,6 @@ def _bytes(number: float) -> str:
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return f"{number:.0f} bytes"
+
+
+_SAME = 2e-3  # above it weights have lost digits

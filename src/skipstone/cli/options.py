@@ -39,8 +39,8 @@ Weights = Annotated[
     str,
     typer.Option(
         metavar="KIND",
-        help="How the CPU holds them: auto (float16 where nothing is lost, else float32), float32, float16, bfloat16, "
-        "or stock, as transformers has them.",
+        help="How the CPU holds a float32 model's: auto (float16 where nothing is lost, else float32), float32, "
+        "float16, bfloat16, or stock, as transformers has them.",
         rich_help_panel=_MODEL,
     ),
 ]

@@ -9,6 +9,7 @@ from ..cache import Placement
 from .rotary import Rotary
 
 _BLOCK = 1024  # positions added at a time
+_JUMP = 16 * _BLOCK  # no text grows by so many at once: somebody asks about a far place
 
 
 class AngleTable:
@@ -23,16 +24,17 @@ class AngleTable:
         self.heads = heads
         self.dtype = dtype
         self.context = context
-        self._cos = self._sin = torch.empty(0)
+        self._table = (torch.empty(0), torch.empty(0))  # one pair, swapped at once: threads may share it
 
     def __call__(self, placement: Placement) -> tuple[Tensor, Tensor]:
         """cos and signed sin, both [R, heads, D], of the placed nodes, row after row; 1 and 0 for heads that stay."""
-        if not self.rotary.by_position:
-            cos, sin = self._ask(placement)
-            return self._for_heads(cos.flatten(0, 1), 1.0), self._for_heads(sin.flatten(0, 1), 0.0)
         positions = placement.positions.flatten()
-        self._reach(positions)
-        return self._for_heads(self._cos[positions], 1.0), self._for_heads(self._sin[positions], 0.0)
+        table = self._reaching(positions) if self.rotary.by_position else None
+        if table is None:
+            cos, sin = (part.flatten(0, 1) for part in self._ask(placement))
+        else:
+            cos, sin = (part[positions] for part in table)
+        return self._for_heads(cos, 1.0), self._for_heads(sin, 0.0)
 
     def _for_heads(self, numbers: Tensor, still: float) -> Tensor:
         """[R, heads, D] from [R, D]."""
@@ -40,16 +42,25 @@ class AngleTable:
         turned = numbers[:, None].expand(-1, turning, -1)
         return torch.cat([turned, numbers.new_full((len(numbers), staying, numbers.shape[-1]), still)], dim=1)
 
-    def _reach(self, positions: Tensor) -> None:
-        """Make the table long enough; on a GPU, where looking would wait for it, as long as it can ever be."""
+    def _reaching(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The table, long enough; None where a far position alone would make it long for good.
+
+        On a GPU, where looking would wait for it, it is as long as it can ever be.
+        """
+        cos, sin = self._table
         needed = int(positions.max()) + 1 if positions.device.type == "cpu" else self.context
-        if needed > len(self._cos) or self._cos.device != positions.device:
-            length = -(-needed // _BLOCK) * _BLOCK
-            every = torch.arange(length, device=positions.device)[None]
-            zeros = torch.zeros_like(every)
-            whole = Placement((0,), (0,), every, every, every + 1, zeros[..., None].bool(), every, length)
-            cos, sin = self._ask(whole)
-            self._cos, self._sin = cos[0].contiguous(), sin[0].contiguous()
+        if needed <= len(cos) and cos.device == positions.device:
+            return cos, sin
+        if positions.device.type == "cpu" and needed > len(cos) + _JUMP:
+            return None
+        self._table = self._made(-(-needed // _BLOCK) * _BLOCK, positions.device)
+        return self._table
+
+    def _made(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        every = torch.arange(length, device=device)[None]
+        unseen = torch.zeros_like(every)[..., None].bool()
+        cos, sin = self._ask(Placement((0,), (0,), every, every, every + 1, unseen, every, length))
+        return cos[0].contiguous(), sin[0].contiguous()
 
     def _ask(self, placement: Placement) -> tuple[Tensor, Tensor]:
         """cos and signed sin [B, N, D] from the model's own module."""

@@ -16,6 +16,7 @@ from ..network import Run
 from ..plan import LayerPlan
 from .angles import AngleTable
 from .attention import masks_for
+from .computing import computing
 from .embedding import Embedding
 from .fused_block import FusedBlock, Shape, Sight
 from .head import Head
@@ -47,7 +48,7 @@ class FusedNetwork:
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         return KVCache(self.generic.shapes, rows, capacity, dtype=self.dtype, device=self.device)
 
-    @torch.inference_mode()
+    @computing
     def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
         plan.check(self.num_layers)
         entered = self.embedding(x, placement.positions) if plan.start == 0 else x
@@ -62,13 +63,13 @@ class FusedNetwork:
             tapped[plan.stop] = hidden.view(entered.shape)
         return Run(hidden.view(entered.shape), tapped)
 
-    @torch.inference_mode()
+    @computing
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
         return self.head(hidden, subset)
 
-    @torch.inference_mode()
+    @computing
     def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
-        return torch.inference_mode()(self.head.narrowed(tokens, self.kernel))
+        return computing(self.head.narrowed(tokens, self.kernel))
 
     def in_float64(self) -> FusedNetwork:
         """The same weights computed with in float64; blocks are widened one at a time, as they run."""

@@ -30,7 +30,22 @@ def why_not(network: HFNetwork) -> str:
         return why
     if network.config.model_type not in _TYPES or network.wiring != Wiring() or network.alibi is not None:
         return f"layers of type {network.config.model_type} are not fused"
-    return "" if all(_plain(layer) for layer in network.layers) else "its layers have parts of their own kind"
+    if not all(_plain(layer) for layer in network.layers):
+        return "its layers have parts of their own kind"
+    if len({_shape(layer) for layer in network.layers}) > 1:
+        return "its layers differ in their heads"
+    return shared_weights(network)
+
+
+def shared_weights(network: HFNetwork) -> str:
+    """Says so where layers share weights: what is merged or packed for one would be taken from the other."""
+    weights = [weight for layer in network.layers for weight in layer.parameters()]
+    return "its layers share weights" if len({id(weight) for weight in weights}) < len(weights) else ""
+
+
+def _shape(layer: Any) -> Shape:
+    attn = layer.self_attn
+    return Shape(attn.q_proj.out_features // attn.head_dim, attn.k_proj.out_features // attn.head_dim, attn.head_dim)
 
 
 def _plain(layer: Any) -> bool:
@@ -58,8 +73,6 @@ def _block(network: HFNetwork, index: int, merge: Merge) -> FusedBlock:
 def _attention(network: HFNetwork, index: int, merge: Merge) -> FusedAttention:
     layer = network.layers[index]
     attn = layer.self_attn
-    dim = attn.head_dim
-    shape = Shape(attn.q_proj.out_features // dim, attn.k_proj.out_features // dim, dim)
     rotated = bool(getattr(attn, "use_rope", True))
     return FusedAttention(
         layer=index,
@@ -68,7 +81,7 @@ def _attention(network: HFNetwork, index: int, merge: Merge) -> FusedAttention:
         out=merge([attn.o_proj]),
         q_norm=_optional_norm(attn, "q_norm"),
         k_norm=_optional_norm(attn, "k_norm"),
-        shape=shape,
+        shape=_shape(layer),
         scale=float(attn.scaling),
         window=network.windows[index],
         kind=network.kinds[index] if rotated else None,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..cache import KVCache, LayerShape, Placement
+from ..errors import UnsupportedModel
 from ..kernels.linear import WeightKind
 from ..kernels.probe import kernel_for
 from ..network import Run
@@ -17,6 +18,7 @@ from ..plan import LayerPlan
 from .alibi import alibi_of
 from .attention import AttentionCall, CacheView, ShapeProbe, View, additive, attention_arguments, masks_for
 from .body import body_of, check_supported
+from .computing import computing
 from .embedding import embedding_of
 from .families import wirings_of
 from .head import head_of
@@ -52,6 +54,8 @@ class HFNetwork:
         self.arguments = attention_arguments(self.blocks[0].attn)
         self.vocab_size: int = self.head.linear.weight.shape[0]
         self.context: int = context_of(self.config)
+        if self.context < 2:
+            raise UnsupportedModel(f"a context of {self.context} tokens leaves no room to generate: it takes 2 or more")
         self.windows = windows_of(model, self.config, self.num_layers, self.context)
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
@@ -66,7 +70,7 @@ class HFNetwork:
     def new_cache(self, rows: int, capacity: int) -> KVCache:
         return KVCache(self.shapes, rows, capacity, dtype=self.dtype, device=self.device)
 
-    @torch.inference_mode()
+    @computing
     def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
         plan.check(self.num_layers)
         hidden = self.embedding(x, placement.positions) if plan.start == 0 else x
@@ -80,13 +84,13 @@ class HFNetwork:
             tapped[plan.stop] = hidden
         return Run(hidden, tapped)
 
-    @torch.inference_mode()
+    @computing
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
         return self.head(hidden, subset)
 
-    @torch.inference_mode()
+    @computing
     def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
-        return torch.inference_mode()(self.head.narrowed(tokens, self.kernel))
+        return computing(self.head.narrowed(tokens, self.kernel))
 
     def in_float64(self) -> HFNetwork:
         """The same weights computed with in float64; layers are widened one at a time, as they run."""
@@ -107,7 +111,7 @@ class HFNetwork:
         flag = None if self.alibi is None else hidden.new_zeros(1, 1, 1)
         return AttentionCall(view, self.arguments, self.kinds, self.windows, angles, masks, placement.positions, flag)
 
-    @torch.inference_mode()
+    @computing
     def _probe_shapes(self) -> list[LayerShape]:
         """One token through all layers shows what each would cache."""
         zero = torch.zeros(1, 1, dtype=torch.long, device=self.device)

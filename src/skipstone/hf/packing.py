@@ -82,7 +82,8 @@ def pack_ends(network: HFNetwork, kernel: Kernel) -> tuple[Head, Embedding]:
         table = Table(rows.half() if kernel.kind == "float16" else rows, network.dtype)
         emptied(tokens)
         return replace(head, linear=packed, table=table), replace(embedding, tokens=table)
-    return replace(head, linear=packed, table=tokens if tied else None), embedding
+    # an embedding of another class may scale what it gives: the head wants the rows as they lie
+    return replace(head, linear=packed, table=Table(rows, network.dtype) if tied else None), embedding
 
 
 def _packed(linear: Any, kernel: Kernel, release: bool = True) -> PackedLinear:

@@ -12,15 +12,17 @@ from ..errors import ParityError, UsageError, did_you_mean
 from ..kernels.linear import WeightKind
 from ..kernels.probe import Kernel, kernel_for
 from . import memory
+from .computing import computing
 from .fit import fitted
 from .fused import FusedNetwork
-from .fusible import why_not
+from .fusible import shared_weights, why_not
 from .network import HFNetwork
 from .packing import all_survive_half, fuse, fuse_lightly, pack_modules
 from .quantised import own_modules
 from .selfcheck import Probe, tolerance, worst_gap
 
 DecoderNetwork = HFNetwork | FusedNetwork
+_PACKED = "skipstone_packed"  # an attribute of models whose weights were taken
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Prepared:
     notes: list[str]
 
 
+@computing
 def prepare(model: Any, weights: str = "auto") -> Prepared:
     """Check ``model``, pack its weights and fuse its blocks where that is proven to change nothing.
 
@@ -40,6 +43,10 @@ def prepare(model: Any, weights: str = "auto") -> Prepared:
     for weights that cannot be had.
     """
     check_weights(weights)
+    if getattr(model, _PACKED, False):
+        raise UsageError(
+            "the model's weights were packed before, and taken out of it: load it anew (weights stock leave it whole)"
+        )
     found = fitted(model)
     network, probes = found.network, found.probes
     choice = _choice(network, weights)
@@ -48,6 +55,7 @@ def prepare(model: Any, weights: str = "auto") -> Prepared:
     if not fused and kernel.kind == "stock":
         return Prepared(network, found.gap, notes)
     fast = _packed(network, kernel, fused)
+    setattr(model, _PACKED, kernel.kind != "stock")
     if kernel.kind != "stock":
         memory.give_back()
         memory.use_large_pages()
@@ -57,8 +65,8 @@ def prepare(model: Any, weights: str = "auto") -> Prepared:
 def check_weights(weights: str) -> None:
     """Raises UsageError for a kind of weights there is not."""
     known = ("auto", *get_args(WeightKind))
-    if weights not in known:
-        raise UsageError(f'weights "{weights}" are not known: {did_you_mean(weights, known)}')
+    if not isinstance(weights, str) or weights not in known:
+        raise UsageError(f'weights "{weights}" are not known: {did_you_mean(str(weights), known)}')
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ def _choice(network: HFNetwork, weights: str) -> Choice:
         return stock
     if why := _unpackable(network):
         if weights != "auto":
-            raise UsageError(f"weights {weights} cannot be had: {why}; use weights auto")
+            raise UsageError(f"weights {weights} cannot be had: {why}; use weights auto, or dtype float32 on a CPU")
         return stock
     exact = all_survive_half(network)
     kind: Any = weights if weights != "auto" else "float16" if exact else "float32"
@@ -97,7 +105,7 @@ def _unpackable(network: HFNetwork) -> str:
         return f"packing is for the CPU, the model is on {network.device}"
     if network.dtype != torch.float32:
         return f"packing is for models in float32, this one is in {str(network.dtype).removeprefix('torch.')}"
-    return own_modules(network.model)
+    return own_modules(network.model) or shared_weights(network)
 
 
 def _fits(network: HFNetwork, probes: Sequence[Probe]) -> bool:

@@ -15,6 +15,7 @@ from ..errors import ParityError
 from ..network import Network
 from ..plan import LayerPlan
 from ..tree import Topology
+from .computing import computing
 from .network import HFNetwork
 
 # relative to the largest logit; half precisions differ by kernel shape alone
@@ -47,7 +48,7 @@ def probes_of(network: HFNetwork) -> list[Probe]:
     return probes
 
 
-@torch.inference_mode()
+@computing
 def probe(network: HFNetwork, tokens: list[int], start: int = 0) -> Probe:
     where: dict[str, Any] = {}
     if start:
@@ -61,7 +62,7 @@ def parity_gap(network: HFNetwork, tokens: list[int], start: int = 0) -> float:
     return probe_gap(network, probe(network, tokens, start))
 
 
-@torch.inference_mode()
+@computing
 def probe_gap(network: Network, probe: Probe) -> float:
     """Largest |ours - theirs| over the logits of a probe, relative to the largest |logit|.
 

@@ -64,6 +64,9 @@ class HalfLinear:
     def __call__(self, x: Tensor) -> Tensor:
         return self.product(x, self.packed)
 
+    def __deepcopy__(self, memo: Any) -> HalfLinear:
+        return self  # nothing in it changes
+
     def weight(self) -> Tensor:
         plain: Tensor = torch.ops.quantized.linear_unpack_fp16(self.packed)[0]
         return plain.float()
@@ -91,6 +94,9 @@ class OneDNNLinear:
         y = self.product(given, self.packed, self.bias, "none", [], "")
         y = y if rows >= self.fewest else y[:rows]
         return y if y.dtype == x.dtype else y.to(x.dtype)
+
+    def __deepcopy__(self, memo: Any) -> OneDNNLinear:
+        return self  # nothing in it changes, and PyTorch cannot copy it
 
     def weight(self) -> Tensor:
         return self.packed.to_dense().float()

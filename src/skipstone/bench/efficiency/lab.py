@@ -65,6 +65,7 @@ class Effort:
     contexts: tuple[int, ...] = (64, 256, 1024, 2048)
     timeout_s: float = 280.0  # of another process
     calibration_s: float = 2.0
+    quick_only: bool = False  # the figures mean nothing
 
     @classmethod
     def quick(cls) -> Effort:
@@ -84,6 +85,7 @@ class Effort:
             contexts=(8, 64),
             timeout_s=60.0,
             calibration_s=0.2,
+            quick_only=True,
         )
 
 

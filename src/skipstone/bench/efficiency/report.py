@@ -86,4 +86,5 @@ def facts(lab: Lab) -> dict[str, Any]:
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "python": platform.python_version(),
+        "quick": lab.effort.quick_only,
     }
