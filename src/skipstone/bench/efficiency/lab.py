@@ -52,6 +52,7 @@ class Effort:
     rounds: Rounds = field(default_factory=lambda: Rounds(9, 240.0, 5))
     steps: int = 11
     new_tokens: int = 64
+    answer: int = 128  # new tokens where whole texts are compared
     cycles: int = 16  # of drafting in one timed text
     depth: int = 5
     exit_layer: int = 3
@@ -75,6 +76,7 @@ class Effort:
             rounds=Rounds(2, 20.0),
             steps=2,
             new_tokens=6,
+            answer=6,
             cycles=2,
             shape=tiny,
             skip_shape=tiny,

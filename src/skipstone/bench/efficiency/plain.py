@@ -33,12 +33,12 @@ def run(lab: Lab) -> Findings:
         arm(0)
     taken = interleaved(arms, lab.effort.rounds, lab.clock)
     ratios = {f"plain_ratio_{kind}": paired_ratio(taken[_THEIRS], taken[kind]) for kind in _KINDS}
-    return {**ratios, "plain_tokens_per_second": _speeds(taken, lab.effort.new_tokens)}
+    return {**ratios, "plain_tokens_per_second": _speeds(taken, lab.effort.answer)}
 
 
 def _arms(lab: Lab) -> Mapping[str, Callable[[int], float]]:
     models, clock = lab.models, lab.clock
-    jobs = [Job(prompt, lab.effort.new_tokens) for prompt in models.prompts()]
+    jobs = [Job(prompt, lab.effort.answer) for prompt in models.prompts()]
 
     def ours(kind: str, number: int) -> float:
         return decode(models.ours(kind), "none", jobs[number % len(jobs)], clock).seconds
