@@ -5,15 +5,18 @@ Rollback is doing nothing: what lies above a row's length does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
 from .errors import CapacityError, UsageError
 from .tree import Topology
+
+# (layer, keys and values of the nodes [B, 2 * heads, N, dim]) -> all keys and all values to be read
+Write = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,14 @@ class KVCache:
                 f"a cache of {rows} rows and {capacity} slots cannot hold anything: use 1 or more of each"
             )
         # zeros, not empty: a masked slot still meets a weight of 0, and 0 x NaN is NaN
-        self.both = [
-            tuple(torch.zeros(rows, heads, capacity, dim, dtype=dtype, device=device) for heads, dim in shape.buffers)
-            for shape in layers
-        ]
+        zeros = partial(torch.zeros, dtype=dtype, device=device)
+        if len(set(layers)) == 1 and len(layers[0].buffers) == 1:  # one tensor: views of all layers at once
+            heads, dim = layers[0].buffers[0]
+            self._layers: Tensor | None = zeros(len(layers), rows, heads, capacity, dim)
+            self.both: list[tuple[Tensor, ...]] = [(layer,) for layer in self._layers.unbind()]
+        else:
+            self._layers = None
+            self.both = [tuple(zeros(rows, h, capacity, dim) for h, dim in shape.buffers) for shape in layers]
         self.keys = [both[0][:, : shape.heads] for both, shape in zip(self.both, layers, strict=True)]
         self.values = [both[-1][:, -shape.heads :] for both, shape in zip(self.both, layers, strict=True)]
         self.rows = rows
@@ -141,6 +148,23 @@ class KVCache:
         readable = buffer[span if span is not None else list(placement.rows)].narrow(2, 0, placement.extent)
         keys, values = readable.chunk(2, dim=1)
         return keys, values
+
+    def writer(self, placement: Placement) -> Write:
+        """``write_both`` for the layers of one run; what does not depend on the layer is done once."""
+        if self._layers is None or placement.span is None:
+            return lambda layer, both: self.write_both(layer, placement, both)
+        nodes = placement.positions.shape[1]
+        taken = zip(placement.rows, placement.first, strict=True)
+        targets = [self._layers[:, row].narrow(2, first, nodes).unbind() for row, first in taken]
+        readable = self._layers[:, placement.span].narrow(3, 0, placement.extent)
+        keys, values = (part.unbind() for part in readable.chunk(2, dim=2))
+
+        def write(layer: int, both: Tensor) -> tuple[Tensor, Tensor]:
+            for target, row in zip(targets, both, strict=True):
+                target[layer].copy_(row)
+            return keys[layer], values[layer]
+
+        return write
 
     def commit(self, rows: Sequence[int], paths: Sequence[Sequence[int]]) -> None:
         """Make the nodes ``paths[b]`` (root first, each the child of the one before) of row ``rows[b]`` final.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -87,11 +86,7 @@ class FusedNetwork:
             for window, mask in masks_for(placement, self.generic.windows).items()
         }
         angles = {kind: table(placement) for kind, table in self.tables.items()}
-        return Sight((rows, nodes), partial(_write, cache, placement), angles, masks)
-
-
-def _write(cache: KVCache, placement: Placement, layer: int, both: Tensor) -> tuple[Tensor, Tensor]:
-    return cache.write_both(layer, placement, both)
+        return Sight((rows, nodes), cache.writer(placement), angles, masks)
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -13,11 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..cache import Write
 from ..kernels.linear import Linear, StockLinear
 from .norms import Norm
-
-# (layer, keys and values of the nodes [B, 2 * KV, N, D]) -> all keys and all values to be read
-Write = Callable[[int, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)

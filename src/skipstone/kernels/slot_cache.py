@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..cache import KVCache, Placement
+from ..cache import KVCache, Placement, Write
 
 
 class SlotCache(KVCache):
@@ -22,7 +22,7 @@ class SlotCache(KVCache):
     @staticmethod
     def fits(cache: KVCache) -> bool:
         """Whether ``cache`` keeps keys and values the way this class takes for granted."""
-        return type(cache).write is KVCache.write and type(cache).write_both is KVCache.write_both
+        return type(cache).write is KVCache.write and type(cache).writer is KVCache.writer
 
     def write(self, layer: int, placement: Placement, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """As KVCache.write: keys [B, heads, N, dim] in; keys and values [B, heads, placement.extent, dim] out."""
@@ -35,6 +35,10 @@ class SlotCache(KVCache):
         (buffer,) = self.both[layer]
         keys, values = self._write(buffer, placement, both).chunk(2, dim=1)
         return keys, values
+
+    def writer(self, placement: Placement) -> Write:
+        """As KVCache.writer."""
+        return lambda layer, both: self.write_both(layer, placement, both)
 
     def _write(self, buffer: Tensor, placement: Placement, new: Tensor) -> Tensor:
         index = (self.row_numbers[:, None], placement.slots)
