@@ -60,7 +60,7 @@ def _equal(expected: list[int], got: list[int]) -> str:
 
 def transformers_arm(network: Any, request: Request) -> Arm:
     full = plan_bytes(network.model, LayerPlan.full(network.num_layers)) + head_bytes(network.model)
-    return Arm("transformers generate", lambda: transformers_generate(network, request).tokens, full)
+    return Arm("transformers generate", lambda: transformers_generate(network.model, request).tokens, full)
 
 
 def engine_arm(name: str, network: Network, model: Any, request: Request, drafter: str) -> Arm:

@@ -27,7 +27,7 @@ from measuring import OutOfTime, bandwidth, head_bytes, plan_bytes, seconds_of, 
 from planted_llama import SHAPES, build, plant
 from single_runs import Size, compare, gap, one_head, one_run, rounding
 
-from skipstone.hf.network import HFNetwork
+from skipstone.hf.prepare import DecoderNetwork, prepare
 from skipstone.kernels.cuda_graphs import GraphedNetwork
 from skipstone.kernels.graph_table import GraphOptions
 from skipstone.kernels.recorder import Rerun
@@ -47,7 +47,7 @@ class Check:
     arguments: argparse.Namespace
     report: Report
     device: torch.device
-    network: HFNetwork | None = None
+    network: DecoderNetwork | None = None
     bandwidth: float = 0.0
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Check:
         self.silent = range(1, SHAPES[self.arguments.size].layers, 2)
 
     @property
-    def built(self) -> HFNetwork:
+    def built(self) -> DecoderNetwork:
         if self.network is None:
             raise RuntimeError("there is no model: its part failed")
         return self.network
@@ -82,7 +82,7 @@ def versions(check: Check, found: dict[str, Any]) -> None:
 
 def model(check: Check, found: dict[str, Any]) -> None:
     built = build(SHAPES[check.arguments.size], check.device, getattr(torch, check.arguments.dtype))
-    check.network = HFNetwork(built)
+    check.network = prepare(built, "stock").network  # fused blocks, as load would have them
     tokens = torch.tensor([check.prompt(48)], device=check.device)
     with torch.inference_mode():
         theirs = built(tokens).logits

@@ -32,6 +32,7 @@ class Placement:
     key_positions: Tensor  # [B, extent] int64: the position each slot holds; sliding windows are cut with it
     extent: int  # attention reads this many slots, never the whole capacity
     unmasked: bool = False  # known on the host: every row has one node, which sees every slot up to ``extent``
+    last: int | None = None  # known on the host: no position is beyond it; None where it may be any
 
     @cached_property
     def span(self) -> slice | None:
@@ -124,6 +125,7 @@ class KVCache:
             key_positions=key_positions.to(self.device),
             extent=extent,
             unmasked=total == 1 and prefix is None and min(lengths) == max(lengths),
+            last=int(positions.max()),
         )
 
     def write(self, layer: int, placement: Placement, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

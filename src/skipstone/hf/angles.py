@@ -29,7 +29,7 @@ class AngleTable:
     def __call__(self, placement: Placement) -> tuple[Tensor, Tensor]:
         """cos and signed sin, both [R, heads, D], of the placed nodes, row after row; 1 and 0 for heads that stay."""
         positions = placement.positions.flatten()
-        table = self._reaching(positions) if self.rotary.by_position else None
+        table = self._reaching(placement.last, positions.device) if self.rotary.by_position else None
         if table is None:
             cos, sin = (part.flatten(0, 1) for part in self._ask(placement))
         else:
@@ -42,18 +42,14 @@ class AngleTable:
         turned = numbers[:, None].expand(-1, turning, -1)
         return torch.cat([turned, numbers.new_full((len(numbers), staying, numbers.shape[-1]), still)], dim=1)
 
-    def _reaching(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The table, long enough; None where a far position alone would make it long for good.
-
-        On a GPU, where looking would wait for it, it is as long as it can ever be.
-        """
-        cos, sin = self._table
-        needed = int(positions.max()) + 1 if positions.device.type == "cpu" else self.context
-        if needed <= len(cos) and cos.device == positions.device:
-            return cos, sin
-        if positions.device.type == "cpu" and needed > len(cos) + _JUMP:
+    def _reaching(self, last: int | None, device: torch.device) -> tuple[Tensor, Tensor] | None:
+        """The table up to position ``last``; None where a far position alone would make it long for good."""
+        length = len(self._table[0])
+        needed = self.context if last is None else last + 1
+        if needed > length + _JUMP:
             return None
-        self._table = self._made(-(-needed // _BLOCK) * _BLOCK, positions.device)
+        if needed > length or self._table[0].device != device:
+            self._table = self._made(-(-needed // _BLOCK) * _BLOCK, device)
         return self._table
 
     def _made(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -104,6 +104,7 @@ def _moved(placement: Placement, start: int) -> Placement:
         positions=placement.positions + start,
         key_positions=placement.key_positions + start,
         reach=placement.reach + start,
+        last=None if placement.last is None else placement.last + start,
     )
 
 

@@ -93,7 +93,7 @@ class ExactNetwork:
         positions = _filled(placement.positions[b : b + 1, part], self.nodes)
         key_positions[:, first + seen.shape[1] : first + self.nodes] = positions[:, -1:]
         reach = _filled(placement.reach[b : b + 1, part], self.nodes)
-        return Placement((row,), (first,), slots, positions, reach, visible, key_positions, extent)
+        return Placement((row,), (first,), slots, positions, reach, visible, key_positions, extent, last=placement.last)
 
 
 def _filled(x: Tensor, nodes: int) -> Tensor:
