@@ -59,7 +59,9 @@ def test_every_sample_is_dropped_as_often_as_the_probability_says():
 def test_other_seeds_steps_layers_micro_batches_and_ranks_drop_other_samples():
     def history(seed: int = 0, micro_batch: int = 0, rank: int = 0, first: int = 0, layer: int = 3) -> list[bool]:
         dropout = LayerDropout(5, 0.5, seed)
-        return torch.cat([dropout.kept(step, layer, micro_batch, 4, rank) for step in range(first, first + 20)]).tolist()
+        return torch.cat(
+            [dropout.kept(step, layer, micro_batch, 4, rank) for step in range(first, first + 20)]
+        ).tolist()
 
     seen = [history(), history(seed=1), history(micro_batch=1), history(rank=1), history(first=1), history(layer=4)]
     assert len({tuple(draws) for draws in seen}) == len(seen)

@@ -106,7 +106,8 @@ class Chunk:
         if not self.wanted:
             return
         pairs = [(x, s) for x, s in zip(self.whole.parameters, self.whole.sums, strict=True) if s is not None]
-        found = torch.autograd.grad(loss * self.weight, [hidden, *(x for x, _ in pairs)], allow_unused=True)
+        inputs, weight = [hidden, *(x for x, _ in pairs)], loss.new_tensor(self.weight)
+        found = torch.autograd.grad(loss, inputs, weight, allow_unused=True)
         if self.hidden is not None:
             self.hidden.copy_(found[0])
         for (_, buffer), gradient in zip(pairs, found[1:], strict=True):
