@@ -111,8 +111,25 @@ def test_a_batch_without_labels_is_told_and_moves_nothing():
     for labels in (torch.full((B, N), -100), torch.tensor([[5] + [-100] * (N - 1)] * B)):
         losses = EarlyExitLoss(head)(hidden, labels, WEIGHTS)
         assert losses.tokens == 0
+        assert losses.empty_rows == B
         assert losses.by_layer == {1: 0.0, 3: 0.0}
         assert not any(gradient.any() for gradient in _gradients(losses.total, head, hidden))
+
+
+def test_rows_without_labels_are_counted_and_change_nothing():
+    head, hidden = _head(), _hidden()
+    one, first = LABELS.index_fill(0, torch.tensor([1]), -100), {layer: x[:1] for layer, x in hidden.items()}
+    with_empty, without = EarlyExitLoss(head)(hidden, one, WEIGHTS), EarlyExitLoss(head)(first, one[:1], WEIGHTS)
+    assert (with_empty.empty_rows, without.empty_rows) == (1, 0)
+    torch.testing.assert_close(with_empty.total, without.total)
+
+
+@pytest.mark.parametrize("label", [-1, V])
+def test_labels_outside_the_vocabulary_are_refused(label: int):
+    labels = LABELS.clone()
+    labels[0, 3] = label
+    with pytest.raises(UsageError, match=rf"label {label} in a vocabulary of 11 tokens"):
+        EarlyExitLoss(_head())(_hidden(), labels, WEIGHTS)
 
 
 def test_micro_batches_add_up_to_the_batch_when_divided_by_all_its_tokens():
@@ -170,10 +187,13 @@ def test_a_frozen_model_below_still_trains_its_head():
 
 
 def test_without_gradients_there_is_only_a_loss():
+    followed: list[bool] = []
     head, hidden = _head(), _hidden()
+    watched = replace(head, finish=lambda logits: followed.append(logits.requires_grad) or logits)
     with torch.no_grad():
-        losses = EarlyExitLoss(head, 3)(hidden, LABELS, WEIGHTS)
+        losses = EarlyExitLoss(watched, 3)(hidden, LABELS, WEIGHTS)
     assert not losses.total.requires_grad
+    assert followed == [False] * 6
     torch.testing.assert_close(losses.total, _naive(head, hidden, LABELS).detach())
 
 
@@ -187,6 +207,27 @@ def test_sixteen_bit_models_get_gradients_near_those_in_full():
     for mine, theirs in zip(_gradients(losses.total, half, small), wanted, strict=True):
         assert mine.dtype == torch.bfloat16
         torch.testing.assert_close(mine.double(), theirs, rtol=0.05, atol=0.02)
+
+
+def test_sixteen_bit_logits_are_summed_up_in_thirty_two():
+    head, hidden = _head(), _hidden()
+    half = replace(head, norm=head.norm.bfloat16(), linear=head.linear.bfloat16())
+    small = {layer: x.detach().bfloat16() for layer, x in hidden.items()}
+    exact = replace(half, finish=lambda logits: logits.double())
+    for teacher in (None, Teacher(small[1], exact, label_share=0.5)):
+        mine = EarlyExitLoss(half)(small, LABELS, WEIGHTS, teacher).by_layer
+        assert mine == pytest.approx(EarlyExitLoss(exact)(small, LABELS, WEIGHTS, teacher).by_layer, rel=1e-6)
+
+
+def test_sixteen_bit_gradients_of_many_chunks_add_up_in_thirty_two():
+    head, tokens = _head(), torch.arange(400).reshape(2, 200) % V
+    half = replace(head, norm=head.norm.bfloat16(), linear=head.linear.bfloat16())
+    hidden = {3: torch.ones(2, 200, H).bfloat16() * torch.arange(H)}
+    many, one = [EarlyExitLoss(half, chunk)(hidden, tokens, {3: 1.0}).total for chunk in (1, 400)]
+    bias = half.linear.bias
+    torch.testing.assert_close(
+        torch.autograd.grad(many, bias)[0], torch.autograd.grad(one, bias)[0], rtol=0.01, atol=1e-4
+    )
 
 
 def test_going_backward_twice_gives_the_same_twice():
@@ -227,3 +268,20 @@ def test_settings_that_make_no_sense_are_refused():
         Teacher(hidden, _head(), temperature=0)
     with pytest.raises(UsageError, match=r"label_share of 1\.5"):
         Teacher(hidden, _head(), label_share=1.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast_gradients_are_near_those_in_full_though_the_teacher_shares_the_head(dtype: torch.dtype):
+    head, hidden = _head(), _hidden()
+    still = copy.deepcopy(head)
+    for module in (still.norm, still.linear):
+        module.requires_grad_(False)
+    teacher = Teacher(_hidden(seed=9)[3].detach(), still, label_share=0.5)
+    wanted = _gradients(_naive(head, hidden, LABELS, teacher), head, hidden)
+    full = replace(head, norm=copy.deepcopy(head.norm).float(), linear=copy.deepcopy(head.linear).float())
+    small = {layer: x.detach().float().requires_grad_() for layer, x in hidden.items()}
+    with torch.autocast("cpu", dtype):
+        shared = replace(teacher, hidden=teacher.hidden.float(), head=full)
+        total = EarlyExitLoss(full, 2)(small, LABELS, WEIGHTS, shared).total
+    for mine, theirs in zip(_gradients(total, full, small), wanted, strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=0.01, atol=1e-3)

@@ -82,6 +82,7 @@ def test_a_layer_is_the_identity_for_the_samples_that_drop_it_and_itself_for_the
     model = _model(model_type)
     plain, hidden = _run(model, attention_mask=PADDED), _run(model, _keep((1, 0), (1, 3)), attention_mask=PADDED)
     assert torch.equal(hidden[1][[0, 3]], hidden[0][[0, 3]])
+    assert (torch.autograd.grad(hidden[1].sum(), hidden[0], retain_graph=True)[0][[0, 3]] == 1).all()
     _assert_same([hidden[layer][[1, 2]] for layer in range(L)], [plain[layer][[1, 2]] for layer in range(L)])
 
 
@@ -208,6 +209,19 @@ def test_parts_that_do_not_train_stay_so():
     body_of(model)[1][1].mlp.eval()
     _run(model, _keep((1, 0)))
     assert not body_of(model)[1][1].mlp.training
+
+
+def test_models_can_read_facts_off_layers_as_before():
+    model = _model()
+    layer = body_of(model)[1][1]
+    layer.attention_type = "full_attention"
+    with exits(model, [1], _keep()):
+        standing_in: Any = body_of(model)[1][1]
+        assert standing_in is not layer
+        assert standing_in.attention_type == "full_attention"
+        assert standing_in.self_attn is layer.self_attn
+        with pytest.raises(AttributeError, match="nonsense"):
+            _ = standing_in.nonsense
 
 
 def test_only_the_exits_asked_for_are_kept():

@@ -24,6 +24,7 @@ class ExitLosses:
     total: Tensor  # [] what to call backward on
     by_layer: dict[int, float]  # mean over the tokens, by the layer the exit lies behind
     tokens: int  # that had a label; 0: the batch was empty, its loss is 0 and moves nothing
+    empty_rows: int  # rows without a label
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,19 @@ class EarlyExitLoss:
         """
         weights = {layer: weight for layer, weight in weights.items() if weight}
         _check(hidden, labels, weights, teacher)
-        following = F.pad(labels[:, 1:], (0, 1), value=IGNORED).flatten()
-        tokens = (following != IGNORED).nonzero().flatten()
-        targets = Targets(following[tokens], None if teacher is None else teacher.at(tokens))
+        following = F.pad(labels[:, 1:], (0, 1), value=IGNORED)
+        labelled = following != IGNORED
+        tokens = labelled.flatten().nonzero().flatten()
+        wanted = following[labelled]
+        _check_labels(wanted, self.head)
+        sweep = Sweep(self.head, Targets(wanted, None if teacher is None else teacher.at(tokens)), self.chunk)
         streams = [hidden[layer].flatten(0, 1).index_select(0, tokens) for layer in weights]
-        total, sums = sum_of_losses(streams, list(weights.values()), Sweep(self.head, targets, self.chunk))
+        total, sums = sum_of_losses(streams, list(weights.values()), sweep)
         count = max(1, len(tokens))
         by_layer = dict(zip(weights, (sums / count).tolist(), strict=True))
         _check_finite(by_layer)
-        return ExitLosses(total / (count if divisor is None else divisor), by_layer, len(tokens))
+        empty = int((~labelled.any(1)).sum())
+        return ExitLosses(total / (count if divisor is None else divisor), by_layer, len(tokens), empty)
 
 
 def _check(hidden: Mapping[int, Tensor], labels: Tensor, weights: Mapping[int, float], teacher: Teacher | None) -> None:
@@ -84,6 +89,19 @@ def _check(hidden: Mapping[int, Tensor], labels: Tensor, weights: Mapping[int, f
 def _check_shape(what: str, hidden: Tensor, labels: Tensor) -> None:
     if hidden.shape[:-1] != labels.shape or labels.dim() != 2:
         raise UsageError(f"{what} are {list(hidden.shape)}, labels {list(labels.shape)}: give [B, N, H] and [B, N]")
+
+
+def _check_labels(labels: Tensor, head: Head) -> None:
+    """``labels`` [n]; one outside of the vocabulary would end a process on a GPU."""
+    vocabulary = getattr(head.linear, "out_features", None)
+    if vocabulary is None or not len(labels):
+        return
+    least, most = (int(label) for label in labels.aminmax())
+    if least < 0 or most >= vocabulary:
+        raise UsageError(
+            f"label {least if least < 0 else most} in a vocabulary of {vocabulary} tokens: use the model's own "
+            f"tokenizer, and {IGNORED} for what is not to be predicted"
+        )
 
 
 def _check_finite(by_layer: Mapping[int, float]) -> None:

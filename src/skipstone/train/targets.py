@@ -39,7 +39,6 @@ class Teacher:
         """The same for some tokens [n] of the batch, counted row by row: hidden [n, H]."""
         return replace(self, hidden=self.hidden.detach().flatten(0, -2).index_select(0, tokens))
 
-    @torch.no_grad()
     def log_probs(self, part: slice) -> Tensor:
         """[C, V] of a chunk of tokens."""
         return F.log_softmax(_exact(self.head(self.hidden[part])) / self.temperature, dim=-1)
