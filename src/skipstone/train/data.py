@@ -105,7 +105,9 @@ def _cut(document: Document, length: int) -> Document:
 
 
 def _row(parts: Sequence[Document], length: int, filler: int) -> Row:
-    tokens, labels, positions = [], [], []
+    tokens: list[int] = []
+    labels: list[int] = []
+    positions: list[int] = []
     for part in parts:
         tokens += part.tokens
         labels += [IGNORED, *part.labels[1:]]
