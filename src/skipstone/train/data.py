@@ -35,6 +35,9 @@ class Rows:
     def __getitem__(self, index: int) -> Row:
         return self.rows[index]
 
+    def first(self, count: int) -> Rows:
+        return _some(self, self.rows[:count])
+
     def told(self) -> str:
         """What was read, in one line."""
         notes = [f"{self.samples} samples in {len(self)} rows, {self.labelled} tokens to predict"]
