@@ -3,6 +3,7 @@
 import gc
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from skipstone.train import ExitWeights, Fixed, LayerDropout, Rotational
 from skipstone.train.data import Rows
 from skipstone.train.evaluate import Figures, evaluate
 from skipstone.train.objective import Objective
+from skipstone.train.plot import agreement_svg
 from skipstone.train.teaching import Start
 from skipstone.train.trainer import LayerSkipTrainer
 
@@ -120,3 +122,11 @@ def test_figures_survive_the_disk() -> None:
     assert Figures.from_json(figures.to_json(choices=True)) == figures
     assert [e.exit for e in figures.exits] == [1, 2]
     assert figures.tokens == sum(int((row["labels"] != -100).sum()) for row in _rows(3).rows)
+
+
+def test_the_plot_has_a_point_for_each_exit_and_a_dot_for_each_trained_one() -> None:
+    figures = evaluate(tiny_model(layers=L, dtype=torch.float32), _rows(3))
+    picture = ElementTree.fromstring(agreement_svg(figures, figures, [2, 3]))
+    lines = [each.attrib["points"].split() for each in picture if each.tag.endswith("polyline")]
+    assert [len(points) for points in lines] == [L, L]
+    assert sum(each.tag.endswith("circle") for each in picture) == 2

@@ -43,11 +43,18 @@ class Training:
             folder = locate(self.recipe.model, cache=cache, progress=to_stderr, offline=offline)
         with disk_errors(self.output, option="--output"):
             with TrainingBar(self.recipe.steps) as bar:
-                watch = Watch(to_stderr, [bar])
-                trained = train(self.recipe, folder, base=self._base(), resume=self.resume, watch=watch)
+                trained = self._trained(folder, Watch(to_stderr, [bar]))
             if trained.first_process:
                 self._write(trained)
         return trained
+
+    def _trained(self, folder: Path, watch: Watch) -> Trained:
+        try:
+            return train(self.recipe, folder, base=self._base(), resume=self.resume, watch=watch)
+        except KeyboardInterrupt:
+            if RunFolder.beside(self.output).last() is not None:
+                to_stderr("stopped: the same command with --resume goes on from the last checkpoint")
+            raise
 
     def _check_output(self) -> None:
         """Before hours of training, not after."""

@@ -42,7 +42,7 @@ class TrainingBar(TrainerCallback):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        self._end()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if sys.stderr.isatty():
@@ -64,7 +64,11 @@ class TrainingBar(TrainerCallback):
             )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._bar.stop()
+        self._end()
+
+    def _end(self) -> None:
+        if self._task is not None:  # one that never began would leave an empty line
+            self._bar.stop()
 
     def _news(self, step: int) -> str:
         seconds = self.left(step)

@@ -64,8 +64,9 @@ class Tally:
             self.counts[layer] = self.counts.get(layer, 0) + losses.tokens
 
     def take(self) -> dict[str, float]:
-        """By exit E (the output of layer E-1), as JSON has its keys."""
+        """By exit E (the output of layer E-1), as JSON has its keys; from here on it counts anew."""
         means = {str(layer + 1): self.sums[layer] / max(1, self.counts[layer]) for layer in sorted(self.sums)}
         self.sums.clear()
         self.counts.clear()
+        self.tokens = 0
         return means

@@ -12,6 +12,7 @@ from ..hf.quiet import quiet
 from ..hf.tokenizer import HFTokenizer
 from .batch import plain
 from .evaluate import Figures
+from .plot import agreement_svg
 
 EXITS = "skipstone_exits"  # in config.json, and in the adapter_config.json of an adapter
 
@@ -30,7 +31,7 @@ class Trained:
     first_process: bool = True
 
     def save(self, folder: Path) -> None:
-        """Write an ordinary Hugging Face folder (an adapter, of LoRA) with a ``training.json`` beside the weights."""
+        """Write an ordinary Hugging Face folder (an adapter, of LoRA), with ``training.json`` and a plot."""
         config = plain(self.model).config
         setattr(config, EXITS, list(self.exits))
         config.use_cache = True
@@ -40,6 +41,7 @@ class Trained:
         if hasattr(self.model, "peft_config"):
             self._finish_adapter(folder / "adapter_config.json")
         (folder / "training.json").write_text(json.dumps(self.report(), indent=1) + "\n")
+        (folder / "agreement.svg").write_text(agreement_svg(self.before, self.after, self.exits))
 
     def report(self) -> dict[str, Any]:
         """Settings and figures; ``last_layer`` is what training cost the whole model."""

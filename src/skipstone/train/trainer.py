@@ -60,10 +60,10 @@ class LayerSkipTrainer(Trainer):
         return (total, None) if return_outputs else total
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """With the mean loss of each exit since the last time, as ``exit_losses``, and the tokens so far."""
-        told: dict[str, Any] = {**logs, "tokens": self.tally.tokens}
+        """With the labels of this process since the last time, as ``tokens``, and each exit's mean loss over them."""
+        told: dict[str, Any] = dict(logs)
         if "loss" in logs:
-            told["exit_losses"] = self.tally.take()
+            told.update(tokens=self.tally.tokens, exit_losses=self.tally.take())
         super().log(told, *args, **kwargs)
 
     def _next_place(self) -> Place:
