@@ -162,6 +162,25 @@ def test_a_loss_that_is_not_finite_names_the_last_good_state(recipe: Callable[..
         train(recipe(), folder, watch=Watch(callbacks=[Spoil()]))
 
 
+def test_weights_that_are_not_finite_are_not_kept(recipe: Callable[..., Recipe], folder: Path, tmp_path: Path) -> None:
+    class Spoil(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 4:
+                next(kwargs["model"].parameters()).data[0, 0] = float("inf")
+
+    with pytest.raises(TrainingError, match=r"weights after step 4 are not finite.*good state is .*checkpoint-2"):
+        train(recipe(), folder, watch=Watch(callbacks=[Spoil()]))
+    assert RunFolder.beside(tmp_path / "out").last() == tmp_path / "out.run" / "checkpoint-2"
+
+
+def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(save_every=9, exits=[2]), folder, watch=Watch(callbacks=[_Stop()]))
+    trained = train(recipe(exits=[3], eval_rows=1), folder)
+    assert trained.exits == (3,)
+    assert trained.before.tokens == trained.after.tokens
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "said"),
     [

@@ -163,6 +163,8 @@ def _opened(place: RunFolder, recipe: Recipe, resume: bool, args: TrainingArgume
 
 def _arguments(recipe: Recipe, place: RunFolder) -> TrainingArguments:
     device = pick_device(recipe.device)
+    if device.index:
+        raise UsageError(f"training on {device}: give cuda, and choose a GPU with CUDA_VISIBLE_DEVICES")
     with quiet():
         args = TrainingArguments(
             output_dir=str(place.path),

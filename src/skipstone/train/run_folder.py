@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
-from ..errors import UsageError
+from ..errors import TrainingError, UsageError
 from .evaluate import Figures
 from .recipe import Recipe
 
@@ -36,20 +37,18 @@ class RunFolder:
         return self.path / "log.jsonl"
 
     def open(self, recipe: Recipe, resume: bool) -> Path | None:
-        """Make it, or find the checkpoint to go on from, None for the beginning.
+        """The checkpoint to go on from; None for the beginning, in a new folder: without a checkpoint nothing is lost.
 
-        Raises UsageError where there is a run already and it is not to be resumed, or is one of another recipe.
+        Raises UsageError where there is a run already that is not to be resumed, or is one of another recipe.
         """
-        there = (self.path / "recipe.json").is_file()
-        if there and not resume:
+        if self.last() is None:
+            self._begin(recipe)
+            return None
+        if not resume:
             raise UsageError(
                 f"{self.path} holds a run that did not end: go on with it by --resume, or remove that folder"
             )
-        if there:
-            self._check_same(recipe)
-        self.path.mkdir(parents=True, exist_ok=True)
-        if not there:
-            write(self.path / "recipe.json", recipe.to_json())
+        self._check_same(recipe)
         return self._clean()
 
     def last(self) -> Path | None:
@@ -65,6 +64,12 @@ class RunFolder:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+    def _begin(self, recipe: Recipe) -> None:
+        if (self.path / "recipe.json").is_file():
+            self.remove()
+        self.path.mkdir(parents=True, exist_ok=True)
+        write(self.path / "recipe.json", recipe.to_json())
 
     def _checkpoints(self) -> Iterator[Path]:
         return (path for path in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name))
@@ -102,6 +107,7 @@ class Keeper(TrainerCallback):
         from accelerate import PartialState
 
         PartialState().wait_for_everyone()  # other ranks write parts of their own
+        _check_finite(kwargs["model"], state.global_step)
         if state.is_world_process_zero:
             mark_whole(self._folder.path / f"checkpoint-{state.global_step}")
 
@@ -109,6 +115,12 @@ class Keeper(TrainerCallback):
         if state.is_world_process_zero and logs and "loss" in logs:
             with self._folder.log.open("a") as file:
                 file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+
+
+def _check_finite(model: Any, step: int) -> None:
+    """What is no good state is not kept as one."""
+    if not all(bool(torch.isfinite(weight).all()) for weight in model.parameters()):
+        raise TrainingError(f"weights after step {step} are not finite: lower the learning rate")
 
 
 def mark_whole(checkpoint: Path) -> None:
