@@ -15,7 +15,15 @@ from tiny_folder import save_tokenizer, tiny_folder
 from transformers import AutoModelForCausalLM, TrainerCallback
 
 import skipstone
-from skipstone.errors import CheckpointError, PlanError, SkipstoneError, TrainingError, UnsupportedModel, UsageError
+from skipstone.errors import (
+    CheckpointError,
+    PlanError,
+    SkipstoneError,
+    StoreError,
+    TrainingError,
+    UnsupportedModel,
+    UsageError,
+)
 from skipstone.hf.quiet import quiet
 from skipstone.train.recipe import Recipe
 from skipstone.train.result import Trained
@@ -171,6 +179,17 @@ def test_weights_that_are_not_finite_are_not_kept(recipe: Callable[..., Recipe],
     with pytest.raises(TrainingError, match=r"weights after step 4 are not finite.*good state is .*checkpoint-2"):
         train(recipe(), folder, watch=Watch(callbacks=[Spoil()]))
     assert RunFolder.beside(tmp_path / "out").last() == tmp_path / "out.run" / "checkpoint-2"
+
+
+def test_a_checkpoint_that_torch_cannot_write_is_trouble_with_the_disk(
+    recipe: Callable[..., Recipe], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 130112 vs 130004")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(StoreError, match=r"could not be written to .*out.run: free some space"):
+        train(recipe(), folder)
 
 
 def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], folder: Path) -> None:

@@ -25,6 +25,7 @@ from .starting import check_fit, start, text_config_of
 from .teaching import Start, Teaching, WithoutAdapters
 from .trainer import LayerSkipTrainer
 
+_TORCH_CANNOT_WRITE = ("PytorchStreamWriter", "inline_container")  # where the disk is full
 _HELD_OUT = 0.05  # of the rows, where no evaluation data are given
 
 
@@ -115,7 +116,7 @@ class _Run:
             kept = f"the last good state is {last}" if last else "no checkpoint was written before"
             raise TrainingError(f"{error}; stopped at step {self.trainer.state.global_step + 1}, {kept}") from error
         except RuntimeError as error:
-            if "PytorchStreamWriter" not in str(error):  # torch's word for a disk that takes no more
+            if not any(word in str(error) for word in _TORCH_CANNOT_WRITE):
                 raise
             raise StoreError(
                 f"a checkpoint could not be written to {self.place.path}: free some space on the disk, and resume; the "
@@ -179,7 +180,7 @@ def _arguments(recipe: Recipe, place: RunFolder) -> TrainingArguments:
             data_seed=recipe.seed,
             save_steps=recipe.save_every,
             save_total_limit=2,
-            logging_steps=recipe.log_every,
+            logging_steps=min(recipe.log_every, recipe.steps),
             logging_nan_inf_filter=False,  # a loss that is not finite is an error, not the mean of the others
             gradient_checkpointing=recipe.checkpointing,
             gradient_checkpointing_kwargs={"use_reentrant": False},
