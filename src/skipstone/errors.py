@@ -12,6 +12,7 @@
     ├── StoreError             disk, cache folder or download trouble
     ├── CapacityError          no free row, or a cache too small for what was asked
     ├── NumericsError          logits that are not finite
+    ├── TrainingError          a loss that is not finite, a forward pass that cannot be trained on
     └── ConstraintError        a constraint that allows no token at all
 
 Each message is one line: what was given, what is wrong, what to do.
@@ -70,6 +71,10 @@ class CapacityError(SkipstoneError):
 
 class NumericsError(SkipstoneError):
     """Logits that are not finite."""
+
+
+class TrainingError(SkipstoneError):
+    """A loss that is not finite, or a forward pass that cannot be trained on."""
 
 
 class ConstraintError(SkipstoneError):

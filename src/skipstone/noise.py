@@ -21,6 +21,9 @@ class Stream(IntEnum):
     DRAFT = 1  # the draft's own sample under the rejection rule
     ACCEPT = 2  # the coin of the rejection rule
     FORK = 3  # seeds of further samples of one prompt
+    DROP_KEY = 4  # training: seeds by step, layer, micro-batch and rank
+    DROP_COUNT = 5  # how many samples a layer drops
+    DROP_ROWS = 6  # which ones
 
 
 def key(seed: int, position: int, stream: Stream = Stream.TOKEN) -> int:

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM
 import skipstone
 from skipstone.errors import CheckpointError, ModelNotFound, SkipstoneError, UnsupportedModel, UsageError
 from skipstone.hf.load import load_folder
-from skipstone.hf.notes import trained_exits
 from skipstone.hf.quiet import quiet
+from skipstone.hf.trained import trained_exits
 from skipstone.hf.wiring import Wiring
 
 TOKENS = torch.tensor([[5, 90, 7, 33]])

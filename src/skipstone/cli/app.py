@@ -16,6 +16,7 @@ from .inspect import inspect
 from .options import Debug
 from .outcome import Invocation
 from .pull import pull
+from .train import train
 
 
 def run(invocation: Invocation) -> None:
@@ -33,7 +34,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(skipstone)
-    for command in (generate, pull, inspect, drafters, check, demo):
+    for command in (generate, pull, inspect, drafters, check, train, demo):
         app.command()(command)
     app.add_typer(bench_app(), name="bench")
     return app

@@ -13,6 +13,7 @@ from .quantised import own_modules
 from .quiet import quiet
 from .reason import shown, told_as
 from .stored import Stored, stored_tensors
+from .trained import trained_exits
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _MERGEABLE = ("LORA", "ADALORA", "LOHA", "LOKR", "IA3", "OFT", "BOFT", "VERA", "FOURIERFT", "HRA", "BONE")
@@ -28,6 +29,7 @@ class Adapter:
     rank: int | None
     targets: tuple[str, ...]
     tensors: dict[str, Stored]
+    exits: tuple[int, ...] = ()  # it was trained for
 
     @property
     def count(self) -> int:
@@ -66,6 +68,7 @@ def read_adapter(folder: Path) -> Adapter:
             rank if isinstance(rank, int) else None,
             tuple(map(str, targets)) if isinstance(targets, list) else (str(targets),),
             stored_tensors([folder / _WEIGHTS]),
+            tuple(trained_exits(config)),
         )
 
 

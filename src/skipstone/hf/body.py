@@ -14,7 +14,17 @@ _ATTENTIONS = ("sdpa", "eager")
 
 
 def check_supported(model: Any, config: Any) -> None:
-    """Raise UnsupportedModel, with the reason, for what cannot work."""
+    """Raise UnsupportedModel, with the reason, for what cannot be decoded with layer plans."""
+    check_architecture(model, config)
+    if getattr(config, "_attn_implementation", "sdpa") not in _ATTENTIONS:
+        raise UnsupportedModel(
+            f'attention "{config._attn_implementation}" takes no mask for drafted trees: load the model with '
+            'attn_implementation="sdpa"'
+        )
+
+
+def check_architecture(model: Any, config: Any) -> None:
+    """Raise UnsupportedModel, with the reason, for what no way of running it would make work."""
     kind = f'model type "{config.model_type}"'
     if getattr(model.config, "is_encoder_decoder", False):
         raise UnsupportedModel(f"{kind} is an encoder-decoder: use a decoder-only model")
@@ -30,11 +40,6 @@ def check_supported(model: Any, config: Any) -> None:
         raise UnsupportedModel(
             f"{kind} shares keys and values between layers: a plan that skips one would starve others"
         )
-    if getattr(config, "_attn_implementation", "sdpa") not in _ATTENTIONS:
-        raise UnsupportedModel(
-            f'attention "{config._attn_implementation}" takes no mask for drafted trees: load the model with '
-            'attn_implementation="sdpa"'
-        )
 
 
 def body_of(model: Any) -> tuple[Any, Sequence[Any]]:
@@ -42,15 +47,16 @@ def body_of(model: Any) -> tuple[Any, Sequence[Any]]:
     decoder: Any = model.get_decoder()
     parts = [getattr(decoder, name, None) for name in ("language_model", "text_model")]
     for body in (decoder, *parts, model.base_model):
-        layers = _layers(body)
+        layers = layer_list(body)
         if layers is not None:
-            return body, layers
+            return body, list(layers)
     raise UnsupportedModel(f"{type(model).__name__} keeps no list of decoder layers that could be run one by one")
 
 
-def _layers(body: Any) -> Sequence[Any] | None:
+def layer_list(body: Any) -> nn.ModuleList | None:
+    """Where a decoder keeps its layers, for those who put others in their place."""
     for name in ("layers", "h"):
         layers: Any = getattr(body, name, None)
         if isinstance(layers, nn.ModuleList) and len(layers):
-            return list(layers)
+            return layers
     return None

@@ -18,7 +18,6 @@ from .checkpoint import Checkpoint, read_checkpoint
 from .families import wirings_of
 from .json_file import read_json
 from .network import context_of
-from .notes import trained_exits
 from .placing import pick_device, pick_dtype
 from .quantised import method_of
 from .quiet import quiet
@@ -27,6 +26,7 @@ from .rotary import rope_parameters
 from .skeleton import Skeleton, skeletons
 from .stored import main_dtype
 from .tokenizer import HFTokenizer
+from .trained import exits_of
 from .wiring import Wiring
 
 
@@ -125,7 +125,7 @@ def _facts(checkpoint: Checkpoint, skeleton: Skeleton, adapters: Sequence[Adapte
         attention=_attention(config, len(layers)),
         wiring=wirings[0],
         wirings_tried=len(wirings),
-        exits=trained_exits(checkpoint.config),
+        exits=exits_of(checkpoint.config, adapters),
         adapters=[str(adapter) for adapter in adapters],
     )
 

@@ -84,7 +84,7 @@ def load_folder(
     model = build()
     with told_as(CheckpointError, f"{folder} cannot be run"):
         ready = prepare(model, weights)
-    notes = [*merged, *notes_on(checkpoint, ready.network, dtype), *ready.notes]
+    notes = [*merged, *notes_on(checkpoint, ready.network, dtype, adapters), *ready.notes]
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
     return LoadedModel(name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, build)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .adapters import Adapter
 from .anatomy import shape_of
 from .checkpoint import Checkpoint
 from .families import wirings_of
@@ -13,9 +14,12 @@ from .network import HFNetwork
 from .placing import moved_in
 from .quantised import own_modules
 from .stored import main_dtype
+from .trained import exits_of, trained_exits
 
 
-def notes_on(checkpoint: Checkpoint, network: HFNetwork | FusedNetwork, dtype: str) -> list[str]:
+def notes_on(
+    checkpoint: Checkpoint, network: HFNetwork | FusedNetwork, dtype: str, adapters: Sequence[Adapter] = ()
+) -> list[str]:
     """``dtype`` as asked for: a loss of digits is told where nobody asked for it."""
     found = [
         _text_only(network.model),
@@ -23,7 +27,7 @@ def notes_on(checkpoint: Checkpoint, network: HFNetwork | FusedNetwork, dtype: s
         moved_in(network.model),
         _generic(network.model),
         _found_out(network),
-        _exits(checkpoint.config),
+        _exits(checkpoint.config, adapters),
     ]
     return [note for note in found if note]
 
@@ -53,17 +57,7 @@ def _found_out(network: HFNetwork | FusedNetwork) -> str:
     return f"how its layers add up was found by trying: {shape_of(network.wiring)}, accepted by parity"
 
 
-def trained_exits(config: Mapping[str, Any]) -> list[int]:
-    """Exit layers that training recorded in config.json (``skipstone_exits``); none in most models.
-
-    facebook's LayerSkip checkpoints record nothing: their config.json is that of any Llama.
-    """
-    recorded = config.get("skipstone_exits")
-    if not isinstance(recorded, list):
-        return []
-    return sorted({layer for layer in recorded if isinstance(layer, int) and not isinstance(layer, bool) and layer > 0})
-
-
-def _exits(config: Mapping[str, Any]) -> str:
-    exits = trained_exits(config)
-    return f"config.json records trained exits: layers {', '.join(map(str, exits))}" if exits else ""
+def _exits(config: Mapping[str, Any], adapters: Sequence[Adapter]) -> str:
+    exits = exits_of(config, adapters)
+    where = "config.json" if exits == trained_exits(config) else "adapter_config.json"
+    return f"{where} records trained exits: layers {', '.join(map(str, exits))}" if exits else ""

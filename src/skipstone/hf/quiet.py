@@ -12,6 +12,14 @@ from typing import Any
 @contextmanager
 def quiet() -> Iterator[None]:
     """Nothing of transformers reaches the terminal inside; its own settings are restored after."""
+    # one bar of the GGUF reader heeds no setting, hence the redirection
+    with hushed(), redirect_stderr(io.StringIO()):
+        yield
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """As ``quiet``, but the terminal stays open to others; for what runs long."""
     import transformers
 
     log: Any = transformers.utils.logging
@@ -19,8 +27,7 @@ def quiet() -> Iterator[None]:
     log.set_verbosity_error()
     log.disable_progress_bar()
     try:
-        # one bar of the GGUF reader heeds no setting, hence the redirection
-        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:

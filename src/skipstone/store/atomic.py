@@ -16,8 +16,8 @@ from ..errors import StoreError
 
 
 @contextmanager
-def disk_errors(where: Path, needed: int = 0) -> Iterator[None]:
-    """Turn trouble with the disk into a StoreError that says where, and how much room was needed.
+def disk_errors(where: Path, needed: int = 0, option: str = "--cache") -> Iterator[None]:
+    """Turn trouble with the disk into a StoreError that says where, how much room was needed, and what chooses it.
 
     Libraries with their own writers wrap the system's error in a type of theirs, so the message counts too.
     """
@@ -27,10 +27,10 @@ def disk_errors(where: Path, needed: int = 0) -> Iterator[None]:
         raise
     except Exception as error:
         if disk_is_full(error):
-            raise disk_full(where, needed) from error
+            raise disk_full(where, needed, option) from error
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-            raise StoreError(f"{where}: {reason}; if it cannot be used, choose another with --cache") from error
+            raise StoreError(f"{where}: {reason}; if it cannot be used, choose another with {option}") from error
         raise
 
 
@@ -38,9 +38,9 @@ def disk_is_full(error: BaseException | str) -> bool:
     return getattr(error, "errno", None) == errno.ENOSPC or os.strerror(errno.ENOSPC) in str(error)
 
 
-def disk_full(where: Path, needed: int = 0) -> StoreError:
+def disk_full(where: Path, needed: int = 0, option: str = "--cache") -> StoreError:
     amount = f"; about {needed / 1e6:.0f} MB are needed" if needed else ""
-    return StoreError(f"{where}: no space left on the disk{amount}; free some or choose another folder with --cache")
+    return StoreError(f"{where}: no space left on the disk{amount}; free some or choose another folder with {option}")
 
 
 @contextmanager

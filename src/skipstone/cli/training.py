@@ -1,0 +1,80 @@
+"""What ``skipstone train`` was asked for, checked and carried out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import StoreError, UsageError
+from ..store.atomic import building, disk_errors, locked
+from ..text.locate import locate
+from ..text.progress import to_stderr
+from ..train.recipe import Recipe
+from ..train.recipe_file import read_recipe_file
+from ..train.result import Trained
+from ..train.run import Watch, train
+from ..train.run_folder import RunFolder
+from .loading import interruptible
+from .training_bar import TrainingBar
+
+
+@dataclass(frozen=True)
+class Training:
+    recipe: Recipe
+    resume: bool
+
+    @classmethod
+    def of(cls, file: Path | None, flags: Mapping[str, Any], resume: bool) -> Training:
+        """Raises UsageError for what cannot work whatever the model."""
+        given = {} if file is None else read_recipe_file(file)
+        return cls(Recipe.of({**given, **flags}), resume)
+
+    @property
+    def output(self) -> Path:
+        return Path(self.recipe.output).expanduser()
+
+    def run(self, cache: Path | None, offline: bool) -> Trained:
+        """Train, and write the folder: complete, or not at all."""
+        self._check_output()
+        with interruptible():
+            folder = locate(self.recipe.model, cache=cache, progress=to_stderr, offline=offline)
+        with disk_errors(self.output, option="--output"):
+            with TrainingBar(self.recipe.steps) as bar:
+                trained = self._trained(folder, Watch(to_stderr, [bar]))
+            if trained.first_process:
+                self._write(trained)
+        return trained
+
+    def _trained(self, folder: Path, watch: Watch) -> Trained:
+        try:
+            return train(self.recipe, folder, base=self._base(), resume=self.resume, watch=watch)
+        except KeyboardInterrupt:
+            if RunFolder.beside(self.output).last() is not None:
+                to_stderr("stopped: the same command with --resume goes on from the last checkpoint")
+            raise
+
+    def _check_output(self) -> None:
+        """Before hours of training, not after."""
+        if self.output.exists():
+            raise UsageError(f"{self.output} exists: choose another --output, or remove it")
+        try:
+            self.output.absolute().parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.output} cannot be written: {error.strerror}; choose another --output") from error
+
+    def _base(self) -> str:
+        """A hub id stays one in an adapter's config; other names mean nothing to other programs."""
+        name = self.recipe.model
+        return name if "/" in name and not Path(name).expanduser().exists() else ""
+
+    def _write(self, trained: Trained) -> None:
+        place = RunFolder.beside(self.output)
+        with locked(self.output, to_stderr), building(self.output) as folder:
+            trained.save(folder)
+            if place.log.is_file():
+                shutil.copy(place.log, folder / "training_log.jsonl")
+        place.remove()
+        to_stderr(f"written to {self.output}")

@@ -1,0 +1,32 @@
+"""A batch of rows through a model, with what its forward pass takes of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .data import Row
+
+
+def stacked(rows: Sequence[Row]) -> dict[str, Tensor]:
+    """[B, N] of each part of the rows."""
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def plain(model: Any) -> Any:
+    """The transformers model itself, with its adapters if it has any."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def run(model: Any, inner: Any, batch: Mapping[str, Tensor]) -> None:
+    """Call ``model``, which is ``inner`` or wraps it, for what ``exits`` takes of it: one position has logits.
+
+    Documents packed in a row do not see each other where the model takes position ids: transformers reads it off them.
+    """
+    accepted = inspect.signature(inner.forward).parameters
+    wanted = {"position_ids": batch["position_ids"], "use_cache": False, "logits_to_keep": 1}
+    model(input_ids=batch["input_ids"], **{name: value for name, value in wanted.items() if name in accepted})

@@ -1,0 +1,59 @@
+"""What a training run ends with, and how it is written: a folder or adapter that any program loads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..hf.quiet import quiet
+from ..hf.tokenizer import HFTokenizer
+from .batch import plain
+from .evaluate import Figures
+from .plot import agreement_svg
+
+EXITS = "skipstone_exits"  # in config.json, and in the adapter_config.json of an adapter
+
+
+@dataclass(frozen=True)
+class Trained:
+    """``first_process`` is false in all processes but one, which alone is to save."""
+
+    model: Any
+    tokenizer: HFTokenizer
+    exits: tuple[int, ...]
+    before: Figures
+    after: Figures
+    about: Mapping[str, Any]  # recipe, data, log
+    base: str = ""  # the name of the model an adapter was made for
+    first_process: bool = True
+
+    def save(self, folder: Path) -> None:
+        """Write an ordinary Hugging Face folder (an adapter, of LoRA), with ``training.json`` and a plot."""
+        config = plain(self.model).config
+        setattr(config, EXITS, list(self.exits))
+        config.use_cache = True
+        with quiet():
+            self.model.save_pretrained(folder)
+            self.tokenizer.tokenizer.save_pretrained(folder)
+        if hasattr(self.model, "peft_config"):
+            self._finish_adapter(folder / "adapter_config.json")
+        (folder / "training.json").write_text(json.dumps(self.report(), indent=1) + "\n")
+        (folder / "agreement.svg").write_text(agreement_svg(self.before, self.after, self.exits))
+
+    def report(self) -> dict[str, Any]:
+        """Settings and figures; ``last_layer`` is what training cost the whole model."""
+        last = {
+            "loss_before": self.before.last_loss,
+            "loss_after": self.after.last_loss,
+            "same_choice_as_before": self.after.same_choices(self.before),
+        }
+        figures = {"last_layer": last, "before": self.before.to_json(), "after": self.after.to_json()}
+        return {"trained_exits": list(self.exits), **figures, **self.about}
+
+    def _finish_adapter(self, file: Path) -> None:
+        settings = json.loads(file.read_text())
+        settings.update({EXITS: list(self.exits), "base_model_name_or_path": self.base})
+        file.write_text(json.dumps(settings, indent=2) + "\n")

@@ -1,0 +1,155 @@
+"""What a run keeps until its result is written: recipe, figures at the start, log, checkpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from ..errors import TrainingError, UsageError
+from .evaluate import Figures
+from .recipe import Recipe
+
+_WHOLE = "complete"  # written last: a checkpoint without it was killed while it was written
+
+# what may differ between a run and its continuation: none of it changes the weights
+_FREE = ("save_every", "log_every", "output", "model")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    path: Path
+
+    @classmethod
+    def beside(cls, output: Path) -> RunFolder:
+        return cls(output.with_name(f"{output.name}.run"))
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.jsonl"
+
+    def open(self, recipe: Recipe, resume: bool) -> Path | None:
+        """The checkpoint to go on from; None for the beginning, in a new folder: without a checkpoint nothing is lost.
+
+        Raises UsageError where there is a run already that is not to be resumed, or is one of another recipe.
+        """
+        if self.last() is None:
+            self._begin(recipe)
+            return None
+        if not resume:
+            raise UsageError(
+                f"{self.path} holds a run that did not end: go on with it by --resume, or remove that folder"
+            )
+        self._check_same(recipe)
+        return self._clean()
+
+    def last(self) -> Path | None:
+        """The newest checkpoint that is whole."""
+        return max((path for path in self._checkpoints() if (path / _WHOLE).exists()), key=_step, default=None)
+
+    def keep(self, before: Figures) -> None:
+        write(self.path / "before.json", before.to_json(choices=True))
+
+    def before(self) -> Figures | None:
+        file = self.path / "before.json"
+        return Figures.from_json(json.loads(file.read_text())) if file.is_file() else None
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _begin(self, recipe: Recipe) -> None:
+        if (self.path / "recipe.json").is_file():
+            self.remove()
+        self.path.mkdir(parents=True, exist_ok=True)
+        write(self.path / "recipe.json", recipe.to_json())
+
+    def _checkpoints(self) -> Iterator[Path]:
+        return (path for path in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name))
+
+    def _clean(self) -> Path | None:
+        """Without what is not whole, and the log without what came after the last checkpoint."""
+        for path in self._checkpoints():
+            if not (path / _WHOLE).exists():
+                shutil.rmtree(path)
+        last = self.last()
+        if self.log.is_file():
+            step = 0 if last is None else _step(last)
+            entries = [line for line in self.log.read_text().splitlines() if _logged(line) <= step]
+            self.log.write_text("".join(f"{line}\n" for line in entries))
+        return last
+
+    def _check_same(self, recipe: Recipe) -> None:
+        before = json.loads((self.path / "recipe.json").read_text())
+        now = json.loads(json.dumps(recipe.to_json()))
+        for name, value in now.items():
+            if name not in _FREE and before.get(name) != value:
+                raise UsageError(
+                    f"{name} is {value} and was {before.get(name)} in the run of {self.path}: resume with the same "
+                    "recipe, or remove that folder to begin anew"
+                )
+
+
+class Keeper(TrainerCallback):
+    """Marks checkpoints as whole once everything in them has reached the disk, and writes the log."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        from accelerate import PartialState
+
+        PartialState().wait_for_everyone()  # other ranks write parts of their own
+        _check_finite(kwargs["model"], state.global_step)
+        if state.is_world_process_zero:
+            mark_whole(self._folder.path / f"checkpoint-{state.global_step}")
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        if state.is_world_process_zero and logs and "loss" in logs:
+            with self._folder.log.open("a") as file:
+                file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+
+
+def _check_finite(model: Any, step: int) -> None:
+    """What is no good state is not kept as one."""
+    if not all(bool(torch.isfinite(weight).all()) for weight in model.parameters()):
+        raise TrainingError(f"weights after step {step} are not finite: lower the learning rate")
+
+
+def mark_whole(checkpoint: Path) -> None:
+    for path in checkpoint.rglob("*"):
+        if path.is_file():
+            _sync(path)
+    (checkpoint / _WHOLE).touch()
+
+
+def write(file: Path, value: object) -> None:
+    """The old content or the new, never a part."""
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(json.dumps(value, indent=1) + "\n")
+    _sync(part)
+    os.replace(part, file)
+
+
+def _sync(path: Path) -> None:
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _logged(line: str) -> float:
+    """The step of a line; a line that was cut off belongs to none."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")

@@ -1,0 +1,92 @@
+"""The model that training starts from: a folder's weights, random ones, or the weights with LoRA adapters beside."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import CheckpointError, UnsupportedModel, UsageError
+from ..hf.adapters import is_adapter
+from ..hf.body import body_of, check_architecture
+from ..hf.checkpoint import check_numbers, read_checkpoint
+from ..hf.json_file import read_json
+from ..hf.network import context_of
+from ..hf.quiet import quiet
+from ..hf.reason import told_as
+from ..hf.tokenizer import HFTokenizer
+from ..hf.weights import load_weights
+from .recipe import Recipe
+
+
+def text_config_of(folder: Path) -> Any:
+    """transformers' config of the text model in ``folder``. Raises CheckpointError, UnsupportedModel, UsageError."""
+    if is_adapter(folder):
+        raise UsageError(f"{folder} is an adapter: give a whole model, or merge the adapter into one first")
+    return _config(folder).get_text_config()
+
+
+def check_fit(recipe: Recipe, config: Any, tokenizer: HFTokenizer) -> None:
+    """Raises UsageError where rows are longer than the model's context, or the tokenizer is that of another model."""
+    context = context_of(config)
+    if recipe.length > context:
+        raise UsageError(
+            f"rows of {recipe.length} tokens in a model with a context of {context}: give a length up to it"
+        )
+    if tokenizer.size > config.vocab_size:
+        raise UsageError(
+            f"the tokenizer has {tokenizer.size} tokens and the model {config.vocab_size}: they do not belong "
+            "together; give a folder with the model's own tokenizer"
+        )
+
+
+def start(recipe: Recipe, folder: Path) -> Any:
+    """The model on the CPU in float32, what is to train of it so marked."""
+    model = _random(folder, recipe.seed) if recipe.scratch else _loaded(folder)
+    check_architecture(model, model.config.get_text_config())
+    body_of(model)
+    return _with_adapters(model, recipe) if recipe.lora_rank else model.requires_grad_(True)
+
+
+def _loaded(folder: Path) -> Any:
+    model = load_weights(read_checkpoint(folder), torch.float32, torch.device("cpu"))
+    if getattr(model, "hf_quantizer", None) is not None:
+        raise UnsupportedModel(f"{folder} is quantised, and its weights cannot be trained: give the original model")
+    return model
+
+
+def _random(folder: Path, seed: int) -> Any:
+    import transformers
+
+    with quiet(), told_as(CheckpointError, f"no model can be made of {folder}"), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        auto: Any = transformers.AutoModelForCausalLM
+        return auto.from_config(_config(folder), trust_remote_code=False, dtype=torch.float32)
+
+
+def _config(folder: Path) -> Any:
+    import transformers
+
+    settings = read_json(folder / "config.json")
+    check_numbers(folder / "config.json", settings)
+    kind = settings.get("model_type")
+    if kind not in list(transformers.CONFIG_MAPPING):
+        raise UnsupportedModel(f'model type "{kind}" is not known to transformers {transformers.__version__}')
+    auto: Any = transformers.AutoConfig
+    with quiet(), told_as(CheckpointError, f"{folder} cannot be loaded"):
+        return auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _with_adapters(model: Any, recipe: Recipe) -> Any:
+    if find_spec("peft") is None:
+        raise UsageError("lora_rank takes peft: pip install 'skipstone[train]', or leave it out")
+    from peft import LoraConfig, get_peft_model
+
+    rank = recipe.lora_rank
+    settings = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    unfit = f'no adapters fit model type "{model.config.model_type}"'
+    with quiet(), told_as(UnsupportedModel, unfit), torch.random.fork_rng():
+        torch.manual_seed(recipe.seed)
+        return get_peft_model(model, settings)

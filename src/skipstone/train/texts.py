@@ -1,0 +1,102 @@
+"""Texts to train on, out of files: JSONL with texts, chats or prompts with responses, or plain text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+
+_JSON = (".jsonl", ".ndjson", ".json")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Plain text: every token of it is to be predicted."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A prompt and its response, of which the response alone is to be predicted."""
+
+    prompt: str
+    response: str
+
+
+@dataclass(frozen=True)
+class Chat:
+    """Messages with role and content; what the assistant says is to be predicted."""
+
+    messages: tuple[Mapping[str, Any], ...]
+
+
+Sample = Text | Answered | Chat
+
+
+def read_samples(paths: Sequence[str | Path]) -> list[Sample]:
+    """The samples of all files in order. Raises UsageError, naming file and line, for what holds none."""
+    return [sample for path in paths for sample in _read(Path(path).expanduser())]
+
+
+def _read(path: Path) -> Iterator[Sample]:
+    content = _content(path)
+    if not path.name.removesuffix(".gz").endswith(_JSON):
+        yield Text(content)  # a text file is one text
+        return
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            yield _sample(line, f"{path}, line {number}")
+
+
+def _content(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text: save it as UTF-8, or as .jsonl.gz if it is packed") from error
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"training data {path} cannot be read: {reason}; give a .jsonl, .jsonl.gz or text file"
+        ) from error
+
+
+def _sample(line: str, where: str) -> Sample:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not JSON ({error}); write one object a line") from error
+    if not isinstance(entry, dict):
+        raise UsageError(f"{where}: not a JSON object; write one object a line")
+    if "messages" in entry:
+        return Chat(_messages(entry["messages"], where))
+    if "prompt" in entry and "response" in entry:
+        return Answered(_string(entry, "prompt", where), _string(entry, "response", where))
+    if "text" in entry:
+        return Text(_string(entry, "text", where))
+    given = ", ".join(map(str, entry)) or "nothing"
+    raise UsageError(f"{where}: no text among its fields ({given}); give text, messages, or prompt and response")
+
+
+def _string(entry: Mapping[str, Any], field: str, where: str) -> str:
+    value = entry[field]
+    if not isinstance(value, str):
+        raise UsageError(f'{where}: "{field}" is a {type(value).__name__}; it must be text')
+    return value
+
+
+def _messages(value: Any, where: str) -> tuple[Mapping[str, Any], ...]:
+    whole = isinstance(value, list) and all(
+        isinstance(each, dict) and isinstance(each.get("role"), str) and isinstance(each.get("content"), str)
+        for each in value
+    )
+    if not whole:
+        raise UsageError(f'{where}: "messages" must be a list of objects with role and content, both text')
+    return tuple(value)

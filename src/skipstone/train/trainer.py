@@ -1,0 +1,85 @@
+"""transformers' Trainer with the early-exit objective: optimizer, accumulation, checkpoints and devices are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+from ..errors import TrainingError
+from .batch import stacked
+from .data import Rows
+from .objective import Objective, Place, Tally
+
+
+class LayerSkipTrainer(Trainer):
+    """Overrides what the loss is and what is logged, and nothing else of Trainer.
+
+    The loss is divided by the labels of all micro-batches and ranks of a step, so that neither accumulation nor the
+    number of devices changes what is minimised.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        args: TrainingArguments,
+        objective: Objective,
+        rows: Rows,
+        callbacks: Sequence[TrainerCallback] = (),
+    ) -> None:
+        super().__init__(
+            model=model,
+            args=args,
+            train_dataset=rows,
+            data_collator=stacked,
+            callbacks=[_FiniteGradients(), *callbacks],
+        )
+        self.remove_callback(PrinterCallback)
+        self.model_accepts_loss_kwargs = True  # whatever the model does, our loss takes the number of labels
+        self.tally = Tally()
+        self._objective = objective
+        self._place = Place(-1, 0)
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """The loss [] of one micro-batch, whose parts are [B, N]. Raises TrainingError where it is not finite."""
+        inner = self.accelerator.unwrap_model(model)
+        losses = self._objective(model, inner, inputs, self._next_place(), num_items_in_batch)
+        self.tally.add(losses)
+        total = losses.total
+        if num_items_in_batch is not None and self.args.average_tokens_across_devices:
+            total = total * self.accelerator.num_processes  # gradients are averaged over ranks, the labels were summed
+        return (total, None) if return_outputs else total
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """With the labels of this process since the last time, as ``tokens``, and each exit's mean loss over them."""
+        told: dict[str, Any] = dict(logs)
+        if "loss" in logs:
+            told.update(tokens=self.tally.tokens, exit_losses=self.tally.take())
+        super().log(told, *args, **kwargs)
+
+    def _next_place(self) -> Place:
+        step = self.state.global_step
+        number = self._place.micro_batch + 1 if self._place.step == step else 0
+        self._place = Place(step, number, self.args.process_index)
+        return self._place
+
+
+class _FiniteGradients(TrainerCallback):
+    """A step with gradients that are not finite would spoil the weights, and the next checkpoint with them."""
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        gradients = [weight.grad for weight in kwargs["model"].parameters() if weight.grad is not None]
+        if not all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
+            raise TrainingError(
+                f"gradients at step {state.global_step + 1} are not finite: lower the learning rate, or look for "
+                "weights and inputs that are not finite"
+            )

@@ -1,0 +1,258 @@
+"""Whole runs: what they end with, how they go on after a stop, and what is refused before the first step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lora import needs_peft
+from tiny_folder import save_tokenizer, tiny_folder
+from transformers import AutoModelForCausalLM, TrainerCallback
+
+import skipstone
+from skipstone.errors import (
+    CheckpointError,
+    PlanError,
+    SkipstoneError,
+    StoreError,
+    TrainingError,
+    UnsupportedModel,
+    UsageError,
+)
+from skipstone.hf.quiet import quiet
+from skipstone.train.recipe import Recipe
+from skipstone.train.result import Trained
+from skipstone.train.run import Watch, train
+from skipstone.train.run_folder import RunFolder
+
+TEXT = "the cat and the hat in the bin and a man "
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def recipe(folder: Path, tmp_path: Path) -> Callable[..., Recipe]:
+    (tmp_path / "text.txt").write_text(TEXT * 40)
+    small = {"steps": 4, "length": 32, "batch": 2, "accumulation": 2, "learning_rate": 0.01, "log_every": 1}
+    names = {"model": str(folder), "data": [str(tmp_path / "text.txt")], "output": str(tmp_path / "out")}
+    return lambda **given: Recipe.of({**names, **small, "save_every": 2, "device": "cpu", **given})
+
+
+def _saved(trained: Trained, folder: Path) -> Path:
+    folder.mkdir()
+    trained.save(folder)
+    return folder
+
+
+def test_the_result_is_an_ordinary_folder_that_records_its_exits(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    trained = train(recipe(exits=[2, 3], steps=10), folder)
+    out = _saved(trained, tmp_path / "result")
+    with quiet():
+        model = AutoModelForCausalLM.from_pretrained(out)
+    pairs = zip(trained.model.parameters(), model.parameters(), strict=True)
+    assert all(torch.equal(a.detach(), b.detach()) for a, b in pairs)
+    loaded = skipstone.load(out, drafter="exit:layer=2")
+    assert "config.json records trained exits: layers 2, 3" in loaded.notes
+    assert loaded.generate("the cat", max_new_tokens=4).text is not None
+    report = json.loads((out / "training.json").read_text())
+    assert report["recipe"]["exits"] == [2, 3]
+    assert report["after"]["exits"][1]["loss"] < report["before"]["exits"][1]["loss"]
+    assert 0 <= report["last_layer"]["same_choice_as_before"] <= 1
+    assert [entry["step"] for entry in report["log"]] == list(range(1, 11))
+
+
+class _Stop(TrainerCallback):
+    """As a kill would: nothing more is written."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 3:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_never_had_been(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    settings = {"steps": 6, "p_max": 0.5, "distil": 0.5}
+    whole = train(recipe(**settings, output=str(tmp_path / "whole")), folder)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(**settings), folder, watch=Watch(callbacks=[_Stop()]))
+    place = RunFolder.beside(tmp_path / "out")
+    assert place.last() == place.path / "checkpoint-2"
+    with pytest.raises(UsageError, match="holds a run that did not end"):
+        train(recipe(**settings), folder)
+    with pytest.raises(UsageError, match=r"learning_rate is 0.5 and was 0.01"):
+        train(recipe(**settings, learning_rate=0.5), folder, resume=True)
+    resumed = train(recipe(**settings), folder, resume=True)
+    assert resumed.before == whole.before
+    assert resumed.after == whole.after
+    steps = [json.loads(line) for line in place.log.read_text().splitlines()]
+    other = [json.loads(line) for line in RunFolder.beside(tmp_path / "whole").log.read_text().splitlines()]
+    assert [(line["step"], line["loss"]) for line in steps] == [(line["step"], line["loss"]) for line in other]
+    pairs = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)
+    assert all(torch.equal(a.detach(), b.detach()) for a, b in pairs)
+
+
+def test_a_checkpoint_that_was_killed_while_it_was_written_is_passed_over(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(save_every=1), folder, watch=Watch(callbacks=[_Stop()]))
+    place = RunFolder.beside(tmp_path / "out")
+    assert place.last() == place.path / "checkpoint-2"
+    shutil.copytree(place.path / "checkpoint-2", place.path / "checkpoint-3")
+    (place.path / "checkpoint-3" / "complete").unlink()
+    (place.path / "checkpoint-3" / "trainer_state.json").write_text('{"global_st')
+    trained = train(recipe(save_every=1), folder, resume=True)
+    assert trained.report()["log"][-1]["step"] == 4
+
+
+@needs_peft
+def test_an_adapter_is_small_and_loads_with_its_base(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    start = {name: weight.clone() for name, weight in _plain(folder).named_parameters()}
+    trained = train(recipe(lora_rank=2, distil=0.5, exits=[2]), folder)
+    out = _saved(trained, tmp_path / "adapter")
+    assert (out / "adapter_model.safetensors").is_file()
+    assert not (out / "model.safetensors").exists()
+    loaded = skipstone.load(out)
+    assert "adapter_config.json records trained exits: layers 2" in loaded.notes
+    assert any("merged into the weights" in note for note in loaded.notes)
+    frozen = {n: w for n, w in trained.model.named_parameters() if "lora_" not in n}
+    assert all(not weight.requires_grad for weight in frozen.values())
+    assert len(frozen) == len(start)
+
+
+def _plain(folder: Path) -> Any:
+    with quiet():
+        return AutoModelForCausalLM.from_pretrained(folder)
+
+
+def test_from_scratch_takes_settings_and_a_tokenizer_only(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(folder, bare)
+    (bare / "model.safetensors").unlink()
+    trained = train(recipe(scratch=True, curriculum="gradual", steps=6), bare)
+    assert trained.exits == (2, 3)
+    assert trained.after.last_loss < trained.before.last_loss
+    assert skipstone.load(_saved(trained, tmp_path / "result")).generate("the", max_new_tokens=2) is not None
+    with pytest.raises(CheckpointError, match="weights are missing"):
+        train(recipe(output=str(tmp_path / "other")), bare)
+
+
+def test_checkpointing_and_bfloat16_train_too(recipe: Callable[..., Recipe], folder: Path) -> None:
+    trained = train(recipe(checkpointing=True, precision="bfloat16", p_max=0.3, steps=8), folder)
+    assert trained.after.exits[2].loss < trained.before.exits[2].loss
+    assert next(trained.model.parameters()).dtype == torch.float32
+
+
+def test_a_loss_that_is_not_finite_names_the_last_good_state(recipe: Callable[..., Recipe], folder: Path) -> None:
+    class Spoil(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 3:
+                next(kwargs["model"].parameters()).data.fill_(float("nan"))
+
+    with pytest.raises(
+        TrainingError, match=r"loss after layer \d is nan.*stopped at step 4.*good state is .*checkpoint-2"
+    ):
+        train(recipe(), folder, watch=Watch(callbacks=[Spoil()]))
+
+
+def test_weights_that_are_not_finite_are_not_kept(recipe: Callable[..., Recipe], folder: Path, tmp_path: Path) -> None:
+    class Spoil(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == 4:
+                next(kwargs["model"].parameters()).data[0, 0] = float("inf")
+
+    with pytest.raises(TrainingError, match=r"weights after step 4 are not finite.*good state is .*checkpoint-2"):
+        train(recipe(), folder, watch=Watch(callbacks=[Spoil()]))
+    assert RunFolder.beside(tmp_path / "out").last() == tmp_path / "out.run" / "checkpoint-2"
+
+
+def test_a_checkpoint_that_torch_cannot_write_is_trouble_with_the_disk(
+    recipe: Callable[..., Recipe], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 130112 vs 130004")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(StoreError, match=r"could not be written to .*out.run: free some space"):
+        train(recipe(), folder)
+
+
+def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], folder: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(save_every=9, exits=[2]), folder, watch=Watch(callbacks=[_Stop()]))
+    trained = train(recipe(exits=[3], eval_rows=1), folder)
+    assert trained.exits == (3,)
+    assert trained.before.tokens == trained.after.tokens
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ({"exits": [4]}, PlanError, "exit 4 cannot be trained in a model of 4 layers: give exits from 2 to 3"),
+        ({"exits": [1]}, PlanError, "exit 1 cannot be trained"),
+        ({"period": 5}, UsageError, "period 5 over 4 layers: give a period from 1 to 4"),
+        ({"p_max": 1.0}, UsageError, "p_max 1.0 is no dropout probability"),
+        ({"p_max": -0.1}, UsageError, "p_max -0.1"),
+        ({"length": 1000}, UsageError, "context of 256"),
+        ({"steps": 0}, UsageError, "steps 0: give 1 or more"),
+        ({"steps": "many"}, UsageError, "steps is 'many': give a whole number"),
+        ({"scratch": 1}, UsageError, "scratch is 1: give true or false"),
+        ({"learning_rate": float("nan")}, UsageError, "learning_rate nan"),
+        ({"scratch": True, "distil": 0.5}, UsageError, "no starting model"),
+        ({"curriculum": "rotary"}, UsageError, '"rotary" is not known: known: gradual, rotational'),
+        ({"learning_rte": 1}, UsageError, 'no "learning_rte": did you mean "learning_rate"'),
+        ({"data": []}, UsageError, "no training data"),
+        ({"data": ["/nowhere.txt"]}, UsageError, "cannot be read"),
+        ({"device": "abacus"}, UsageError, 'device "abacus"'),
+        ({"length": 200, "steps": 1, "eval_rows": 99}, None, ""),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_is_trained(
+    recipe: Callable[..., Recipe],
+    folder: Path,
+    tmp_path: Path,
+    given: Any,
+    kind: type[SkipstoneError] | None,
+    said: str,
+) -> None:
+    settings = {"period": 3, **given}
+    if kind is None:
+        train(recipe(**settings), folder)
+        return
+    with pytest.raises(kind, match=said.replace("(", r"\(")):
+        train(recipe(**settings), folder)
+    assert not RunFolder.beside(tmp_path / "out").path.exists()
+
+
+def test_a_tokenizer_of_another_model_is_refused(recipe: Callable[..., Recipe], folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    settings = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**settings, "vocab_size": 64}))
+    with pytest.raises(UsageError, match=r"tokenizer has 269 tokens and the model 64"):
+        train(recipe(), other)
+
+
+@pytest.mark.parametrize("kind", ["mamba", "t5", "abacus"])
+def test_model_types_without_support_are_refused(recipe: Callable[..., Recipe], tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    save_tokenizer(other)
+    (other / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 269, "num_hidden_layers": 4}))
+    with pytest.raises((UnsupportedModel, CheckpointError)):
+        train(recipe(scratch=True), other)
