@@ -25,13 +25,16 @@ def part() -> Part:
 
 
 def run(lab: Lab) -> Findings:
-    """Both kinds of weights; the figures are those of the faster one, drafted."""
+    """Both kinds of weights; the figures are those of float32, which the rivals have too."""
     outcomes = {kind: _measured(kind, lab) for kind in KINDS}
-    kind, (best, _) = max(outcomes.items(), key=lambda item: item[1][0].tokens_per_second)
+    kind = KINDS[0]
+    best, half = (outcomes[each][0] for each in KINDS)
     details = {kind: {**outcome.to_json(), **bounds} for kind, (outcome, bounds) in outcomes.items()}
     return {
         "planted_exit_speedup": best.speedup,
         "planted_exit_model_share": best.share,
+        "planted_exit_speedup_float16": half.speedup,
+        "planted_exit_model_share_float16": half.share,
         "planted_exit_bound": details[kind]["bound"],
         "planted_exit_weights": kind,
         "planted_exit": details,
