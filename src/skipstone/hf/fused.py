@@ -15,6 +15,7 @@ from ..network import Run
 from ..plan import LayerPlan
 from .angles import AngleTable
 from .attention import masks_for
+from .block_loop import run_blocks
 from .computing import computing
 from .embedding import Embedding
 from .fused_block import FusedBlock, Shape, Sight
@@ -52,15 +53,8 @@ class FusedNetwork:
         plan.check(self.num_layers)
         entered = self.embedding(x, placement.positions) if plan.start == 0 else x
         hidden = entered.reshape(-1, entered.shape[-1])
-        sight = self._sight(placement, cache)
-        tapped: dict[int, Tensor] = {}
-        for index in range(plan.start, plan.stop):
-            if index in taps:
-                tapped[index] = hidden.view(entered.shape)
-            hidden = self.blocks[index](hidden, plan.runs_attn(index), plan.runs_mlp(index), sight)
-        if plan.stop in taps:
-            tapped[plan.stop] = hidden.view(entered.shape)
-        return Run(hidden.view(entered.shape), tapped)
+        run = run_blocks(self.blocks, hidden, plan, taps, self._sight(placement, cache))
+        return Run(run.hidden.view(entered.shape), {tap: x.view(entered.shape) for tap, x in run.taps.items()})
 
     @computing
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:

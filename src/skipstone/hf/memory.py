@@ -1,7 +1,7 @@
 """Where packed weights lie in memory: freed copies given back, and large pages, which are read faster.
 
 A decode step reads every weight once, in order; the processor fetches ahead only up to the end of a page. With pages of
-2 MB instead of 4 KB a step of a small model takes 15 to 20 % less (docs/lab-log.md). Linux only; nothing is lost where
+2 MB instead of 4 KB a step of a small model takes 6 to 20 % less (docs/lab-log.md). Linux only; nothing is lost where
 it does not work.
 """
 

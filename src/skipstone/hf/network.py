@@ -17,6 +17,7 @@ from ..network import Run
 from ..plan import LayerPlan
 from .alibi import alibi_of
 from .attention import AttentionCall, CacheView, ShapeProbe, View, additive, attention_arguments, masks_for
+from .block_loop import run_blocks
 from .body import body_of, check_supported
 from .computing import computing
 from .embedding import embedding_of
@@ -75,14 +76,7 @@ class HFNetwork:
         plan.check(self.num_layers)
         hidden = self.embedding(x, placement.positions) if plan.start == 0 else x
         attend = self._attention(hidden, placement, CacheView(cache, placement))
-        tapped: dict[int, Tensor] = {}
-        for index in range(plan.start, plan.stop):
-            if index in taps:
-                tapped[index] = hidden
-            hidden = self.blocks[index](hidden, plan.runs_attn(index), plan.runs_mlp(index), attend)
-        if plan.stop in taps:
-            tapped[plan.stop] = hidden
-        return Run(hidden, tapped)
+        return run_blocks(self.blocks, hidden, plan, taps, attend)
 
     @computing
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:

@@ -86,7 +86,7 @@ def _choice(network: HFNetwork, weights: str) -> Choice:
         if weights != "auto":
             raise UsageError(f"weights {weights} cannot be had: {why}; use weights auto, or dtype float32 on a CPU")
         return stock
-    exact = all_survive_half(network)
+    exact = weights in ("auto", "float16") and all_survive_half(network)
     kind: Any = weights if weights != "auto" else "float16" if exact else "float32"
     kernel = kernel_for(kind)
     notes = [] if not kernel.reason else [f"weights are not packed as {kind}: {kernel.reason}"]
