@@ -133,6 +133,21 @@ def test_an_adapter_is_small_and_loads_with_its_base(
     assert len(frozen) == len(start)
 
 
+@needs_peft
+def test_layers_before_the_exit_may_have_adapters_of_another_rank(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    given = {"lora_rank": 2, "lora_early_rank": 5, "agreement": 1, "exit_share": 0.5, "last_every": 2}
+    trained = train(recipe(exits=[2], **given), folder)
+    ranks = {name: weight.shape[0] for name, weight in trained.model.named_parameters() if "q_proj.lora_A" in name}
+    assert list(ranks.values()) == [5, 5, 2, 2]
+    out = _saved(trained, tmp_path / "adapter")
+    merged = trained.model.merge_and_unload()
+    loaded = skipstone.load(out, weights="stock").loaded.transformers_model()
+    tokens = torch.tensor([[5, 6, 7]])
+    torch.testing.assert_close(loaded(tokens).logits, merged.eval()(tokens).logits)
+
+
 def _plain(folder: Path) -> Any:
     with quiet():
         return AutoModelForCausalLM.from_pretrained(folder)
@@ -215,6 +230,15 @@ def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], f
         ({"learning_rate": float("nan")}, UsageError, "learning_rate nan"),
         ({"scratch": True, "distil": 0.5}, UsageError, "no starting model"),
         ({"curriculum": "rotary"}, UsageError, '"rotary" is not known: known: gradual, rotational'),
+        ({"agreement": 1.5}, UsageError, "agreement 1.5: give the last layer's share"),
+        ({"exit_share": 1}, UsageError, "exit_share 1.0: give the exits' share"),
+        ({"last_every": 2}, UsageError, "give exits, agreement"),
+        (
+            {"last_every": 3, "exits": [2], "agreement": 1},
+            UsageError,
+            "last_every 3 does not divide accumulation 2",
+        ),
+        ({"lora_early_rank": 4}, UsageError, "give lora_rank and exits too"),
         ({"learning_rte": 1}, UsageError, 'no "learning_rte": did you mean "learning_rate"'),
         ({"data": []}, UsageError, "no training data"),
         ({"data": ["/nowhere.txt"]}, UsageError, "cannot be read"),

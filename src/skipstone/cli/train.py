@@ -49,6 +49,10 @@ def train(
         int | None,
         typer.Option(metavar="N", help="Train a LoRA adapter instead of the weights.", rich_help_panel=_WHAT),
     ] = None,
+    lora_early_rank: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The same before the last trained exit.", rich_help_panel=_WHAT),
+    ] = None,
     scratch: Annotated[
         bool, typer.Option("--scratch", help="Start from random weights.", rich_help_panel=_WHAT)
     ] = False,
@@ -63,6 +67,20 @@ def train(
         typer.Option(
             metavar="S", help="Share of the loss that compares with the starting model; 0.", rich_help_panel=_HOW
         ),
+    ] = None,
+    exit_share: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Share of the loss the exits have; 0: as e_scale says.", rich_help_panel=_HOW),
+    ] = None,
+    agreement: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", help="Share of the exits' loss that compares with the last layer; 0.", rich_help_panel=_HOW
+        ),
+    ] = None,
+    last_every: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The last layer learns in every N-th batch; 1.", rich_help_panel=_HOW),
     ] = None,
     learning_rate: Annotated[float | None, typer.Option(metavar="X", help="3e-5.", rich_help_panel=_HOW)] = None,
     warmup: Annotated[

@@ -27,16 +27,23 @@ class DroppingLayer(nn.Module):
 
     Samples that are not kept leave the batch before the layer and come back behind it as they were. All this lies
     outside of the layer's own ``forward``, which gradient checkpointing runs again: it never sees the others.
+    A layer that ``rests`` runs without gradients.
     """
 
     def __init__(
-        self, layer: nn.Module, kept: Callable[[int], Tensor] | None, seen: Callable[[Tensor], None], form: OutputForm
+        self,
+        layer: nn.Module,
+        kept: Callable[[int], Tensor] | None,
+        seen: Callable[[Tensor], None],
+        form: OutputForm,
+        rests: bool = False,
     ) -> None:
         super().__init__()
         self.layer = layer
         self._kept = kept  # batch -> [batch] bool on the CPU; None: all are kept
         self._seen = seen
         self._form = form
+        self._rests = rests
         self.training = layer.training
 
     def __getattr__(self, name: str) -> Any:
@@ -52,7 +59,8 @@ class DroppingLayer(nn.Module):
         rows = self._rows(batch)
         nobody = rows is not None and not len(rows)
         cut = Cut(rows, batch, hidden_states.device)
-        output = hidden_states if nobody else self._run(cut, hidden_states, args, kwargs)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self._rests):
+            output = hidden_states if nobody else self._run(cut, hidden_states, args, kwargs)
         self._seen(output)
         return (output,) if self._returns_tuples() else output
 

@@ -32,14 +32,14 @@ class EarlyExitLoss:
     """Σ_l weight(l)·CE(head(norm(x_{l+1})), next token); at most ``chunk`` tokens of one exit have logits at a time."""
 
     head: Head
-    chunk: int = 1024
+    chunk: int = 256
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
             raise UsageError(f"a loss over chunks of {self.chunk} tokens: give 1 or more")
 
     @classmethod
-    def of(cls, model: Any, chunk: int = 1024) -> EarlyExitLoss:
+    def of(cls, model: Any, chunk: int = 256) -> EarlyExitLoss:
         """With the final norm and head of a transformers causal LM."""
         return cls(head_of(model, body_of(model)[0], model.config.get_text_config()), chunk)
 

@@ -16,7 +16,9 @@ from .dropping_layer import DroppingLayer, OutputForm
 
 
 @contextmanager
-def exits(model: Any, on: Collection[int], keep: Keep | None = None) -> Iterator[dict[int, Tensor]]:
+def exits(
+    model: Any, on: Collection[int], keep: Keep | None = None, *, resting: int | None = None
+) -> Iterator[dict[int, Tensor]]:
     """While this is open, ``model`` in training mode runs with layer dropout, and fills the dictionary given out.
 
     It holds [B, N, H] after each layer of ``on``, before the final norm, once the model has run:
@@ -25,6 +27,7 @@ def exits(model: Any, on: Collection[int], keep: Keep | None = None) -> Iterator
             model(input_ids, logits_to_keep=1)
         loss = EarlyExitLoss.of(model)(hidden, labels, weights.normalised(hidden))
 
+    Layers from ``resting`` on run without gradients and without dropout, for what they say alone.
     Only the forward pass needs it open, not the backward pass, gradient checkpointing included. Afterwards the model is
     what it was: layers stand in for others, parameters keep their names. ``output_hidden_states`` has no use here (it
     shows the samples kept, not the batch). Raises UnsupportedModel where the model's layers cannot be found or run so.
@@ -37,18 +40,14 @@ def exits(model: Any, on: Collection[int], keep: Keep | None = None) -> Iterator
     form = OutputForm()
     try:
         for index, layer in enumerate(originals):
-            layers[index] = _standing_in(layer, index, keep, hidden if index in on else None, form)
+            seen = _nothing if index not in on else partial(hidden.__setitem__, index)
+            rests = resting is not None and index >= resting
+            kept = None if keep is None or rests else partial(keep, index)
+            layers[index] = DroppingLayer(layer, kept, seen, form, rests)
         yield hidden
     finally:
         for index, layer in enumerate(originals):
             layers[index] = layer
-
-
-def _standing_in(
-    layer: nn.Module, index: int, keep: Keep | None, hidden: dict[int, Tensor] | None, form: OutputForm
-) -> DroppingLayer:
-    kept = None if keep is None else partial(keep, index)
-    return DroppingLayer(layer, kept, _nothing if hidden is None else partial(hidden.__setitem__, index), form)
 
 
 def _nothing(_: Tensor) -> None:

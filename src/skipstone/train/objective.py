@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .batch import plain, run
@@ -13,6 +14,7 @@ from .curriculum import Curriculum
 from .dropout import LayerDropout
 from .early_exit_loss import EarlyExitLoss, ExitLosses
 from .forward import exits
+from .targets import Teacher
 from .teaching import Teaching
 from .weights import ExitWeights
 
@@ -27,11 +29,29 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Rhythm:
+    """How exits learn from the last layer of this very model, and how often it learns itself.
+
+    ``agreement`` is the share of the exits' loss that is KL(last layer ‖ exit), the last layer being taken as it is;
+    the rest is the labels' cross-entropy. 0: exits and last layer learn from the same targets. With ``last_every`` n
+    the last layer has its loss, n times as large, in the first of every n micro-batches; in the others the layers
+    behind the last open exit run without gradients, which is most of the work of a deep model.
+    """
+
+    agreement: float = 0.0
+    last_every: int = 1
+
+    def whole(self, place: Place) -> bool:
+        return place.micro_batch % self.last_every == 0
+
+
+@dataclass(frozen=True)
 class Objective:
     curriculum: Curriculum
     dropout: LayerDropout
     weights: ExitWeights
     teaching: Teaching | None = None
+    rhythm: Rhythm = field(default_factory=Rhythm)
 
     def __call__(
         self, model: Any, inner: Any, batch: Mapping[str, Tensor], place: Place, divisor: float | Tensor | None = None
@@ -40,13 +60,28 @@ class Objective:
 
         Raises TrainingError where a loss is not finite.
         """
-        network = plain(inner)
-        teacher = None if self.teaching is None else self.teaching(batch)
+        network, whole = plain(inner), self.rhythm.whole(place)
+        on, last = self.curriculum.on(place.step), self.dropout.layers - 1
         keep = self.dropout.at(place.step, place.micro_batch, place.rank)
-        with exits(network, self.curriculum.on(place.step), keep) as hidden:
+        resting = None if whole else max(on - {last}, default=-1) + 1
+        with exits(network, on, keep, resting=resting) as hidden:
             run(model, network, batch)
-        weights = self.weights.normalised(hidden)
-        return EarlyExitLoss.of(network)(hidden, batch["labels"], weights, teacher, divisor)
+        loss, weights, labels = EarlyExitLoss.of(network), self.weights.normalised(hidden), batch["labels"]
+        teacher = None if self.teaching is None or not whole else self.teaching(batch)
+        if not self.rhythm.agreement:
+            return loss(hidden, labels, weights, teacher, divisor)
+        ours = Teacher(hidden[last], loss.head, label_share=1 - self.rhythm.agreement)
+        early = {layer: weight for layer, weight in weights.items() if layer != last and weight}
+        late = {last: weights[last] * self.rhythm.last_every} if whole else {}
+        parts = [loss(hidden, labels, part, by, divisor) for part, by in ((early, ours), (late, teacher)) if part]
+        return joined(parts)
+
+
+def joined(parts: Sequence[ExitLosses]) -> ExitLosses:
+    """Losses of the same tokens at different exits, one part at least."""
+    by_layer = {layer: loss for part in parts for layer, loss in part.by_layer.items()}
+    total = torch.stack([part.total for part in parts]).sum()
+    return ExitLosses(total, by_layer, parts[0].tokens, parts[0].empty_rows)
 
 
 @dataclass

@@ -20,7 +20,9 @@ class Recipe:
     ``exits`` trains these few at every step; without them ``curriculum`` says which of all have their turn, rotational
     with ``period`` R (0: 8, or the number of layers where that is less). ``p_max`` is the layer dropout of the last
     layer, ``e_scale`` how much early exits count. ``distil`` is the share of the loss that compares with the starting
-    model instead of the labels.
+    model instead of the labels. ``exit_share`` is the share of the loss that the exits have together (0: the paper's),
+    ``agreement`` that of their loss which compares with this model's own last layer. With ``last_every`` n, n-1 of n
+    micro-batches train exits only. ``lora_early_rank`` is the rank in the layers before the last trained exit.
     """
 
     model: str
@@ -33,8 +35,12 @@ class Recipe:
     p_max: float = 0.1
     e_scale: float = 0.2
     distil: float = 0.0
+    exit_share: float = 0.0
+    agreement: float = 0.0
+    last_every: int = 1
     scratch: bool = False
     lora_rank: int = 0
+    lora_early_rank: int = 0
     seed: int = 0
     steps: int = 1000
     batch: int = 1
@@ -56,6 +62,7 @@ class Recipe:
         _check_shares(self)
         _check_choice("curriculum", self.curriculum, ("rotational", "gradual"))
         _check_choice("precision", self.precision, ("auto", "float32", "bfloat16"))
+        _check_together(self)
         if not self.data:
             raise UsageError("no training data: give files with data")
         if self.scratch and (self.distil or self.lora_rank):
@@ -87,7 +94,8 @@ class Recipe:
                     f"{layers - 1}"
                 )
         dropout = LayerDropout(layers, self.p_max, self.seed, "exponential" if self.scratch else "constant", self.steps)
-        return Plan(self._curriculum(layers), dropout, ExitWeights(layers, self.e_scale), self._trained(layers))
+        weights = ExitWeights(layers, self.e_scale, self.exit_share)
+        return Plan(self._curriculum(layers), dropout, weights, self._trained(layers))
 
     def _curriculum(self, layers: int) -> Curriculum:
         if self.exits:
@@ -114,8 +122,8 @@ class Plan:
 _PERIOD = 8  # of the paper's settings for continual training
 
 _LEAST = {
-    **dict.fromkeys(("steps", "batch", "accumulation", "save_every", "log_every", "eval_rows"), 1),
-    **dict.fromkeys(("lora_rank", "warmup", "seed", "period"), 0),
+    **dict.fromkeys(("steps", "batch", "accumulation", "last_every", "save_every", "log_every", "eval_rows"), 1),
+    **dict.fromkeys(("lora_rank", "lora_early_rank", "warmup", "seed", "period"), 0),
     "length": 2,
 }
 
@@ -132,12 +140,32 @@ def _check_shares(recipe: Recipe) -> None:
         raise UsageError(f"p_max {recipe.p_max} is no dropout probability: give 0 or more, and less than 1")
     if not 0 <= recipe.distil <= 1:
         raise UsageError(f"distil {recipe.distil}: give the teacher's share of the loss, from 0 to 1")
+    if not 0 <= recipe.agreement <= 1:
+        raise UsageError(f"agreement {recipe.agreement}: give the last layer's share of the exits' loss, from 0 to 1")
+    if not 0 <= recipe.exit_share < 1:
+        raise UsageError(f"exit_share {recipe.exit_share}: give the exits' share of the loss, from 0 to less than 1")
     for name in ("e_scale", "weight_decay"):
         value = getattr(recipe, name)
         if not 0 <= value < math.inf:
             raise UsageError(f"{name} {value}: give a number from 0 upwards")
     if not 0 < recipe.learning_rate < math.inf:
         raise UsageError(f"learning_rate {recipe.learning_rate}: give a number above 0, such as 3e-5")
+
+
+def _check_together(recipe: Recipe) -> None:
+    """Settings that need another one."""
+    if recipe.last_every > 1 and not (recipe.agreement and recipe.exits and (recipe.exit_share or recipe.e_scale)):
+        raise UsageError(
+            "last_every compares exits with the last layer in between: give exits, agreement (such as 1), and "
+            "exit_share or e_scale too"
+        )
+    if recipe.accumulation % recipe.last_every:
+        raise UsageError(
+            f"last_every {recipe.last_every} does not divide accumulation {recipe.accumulation}: each step needs as "
+            "many micro-batches with a loss of the last layer as any other"
+        )
+    if recipe.lora_early_rank and not (recipe.lora_rank and recipe.exits):
+        raise UsageError("lora_early_rank is the rank before the last trained exit: give lora_rank and exits too")
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -17,7 +17,7 @@ from ..hf.quiet import hushed, quiet
 from ..hf.tokenizer import HFTokenizer
 from .data import Rows, read_rows, split
 from .evaluate import Figures, evaluate
-from .objective import Objective
+from .objective import Objective, Rhythm
 from .recipe import Plan, Recipe
 from .result import Trained
 from .run_folder import Keeper, RunFolder
@@ -74,7 +74,7 @@ class _Run:
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")
         checkpoint = _opened(place, recipe, resume, args)
         model = start(recipe, folder)
-        objective = Objective(plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model))
+        objective = Objective(plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model), _rhythm(recipe))
         trainer = LayerSkipTrainer(model, args, objective, data, [Keeper(place), *watch.callbacks])
         _check_whole(trainer)
         return cls(recipe, plan, tokenizer, data, held_out, trainer, place, checkpoint, watch)
@@ -145,6 +145,10 @@ def _teaching(recipe: Recipe, model: Any) -> Teaching | None:
     if recipe.lora_rank:
         return WithoutAdapters(model, recipe.distil)
     return Start(copy.deepcopy(model).requires_grad_(False).eval(), recipe.distil)
+
+
+def _rhythm(recipe: Recipe) -> Rhythm:
+    return Rhythm(recipe.agreement, recipe.last_every)
 
 
 def _check_whole(trainer: LayerSkipTrainer) -> None:

@@ -79,13 +79,28 @@ def _config(folder: Path) -> Any:
         return auto.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
+def _early(recipe: Recipe, value: int) -> dict[str, int]:
+    """``value`` for the layers before the last trained exit, as peft's patterns have it."""
+    if not recipe.lora_early_rank:
+        return {}
+    numbers = "|".join(map(str, range(max(recipe.exits))))
+    return {rf".*\.(?:{numbers})\..*": value}
+
+
 def _with_adapters(model: Any, recipe: Recipe) -> Any:
     if find_spec("peft") is None:
         raise UsageError("lora_rank takes peft: pip install 'skipstone[train]', or leave it out")
     from peft import LoraConfig, get_peft_model
 
     rank = recipe.lora_rank
-    settings = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    settings = LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank,
+        target_modules="all-linear",
+        task_type="CAUSAL_LM",
+        rank_pattern=_early(recipe, recipe.lora_early_rank),
+        alpha_pattern=_early(recipe, 2 * recipe.lora_early_rank),
+    )
     unfit = f'no adapters fit model type "{model.config.model_type}"'
     with quiet(), told_as(UnsupportedModel, unfit), torch.random.fork_rng():
         torch.manual_seed(recipe.seed)

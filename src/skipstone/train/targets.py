@@ -41,12 +41,15 @@ class Teacher:
 
     def log_probs(self, part: slice) -> Tensor:
         """[C, V] of a chunk of tokens."""
-        return F.log_softmax(_exact(self.head(self.hidden[part])) / self.temperature, dim=-1)
+        return F.log_softmax(self._cooled(_exact(self.head(self.hidden[part]))), dim=-1)
 
-    def divergence(self, log_probs: Tensor, logits: Tensor) -> Tensor:
-        """T²·KL, summed over tokens; T² keeps the gradients' size whatever the temperature."""
-        mine = F.log_softmax(logits / self.temperature, dim=-1)
-        return F.kl_div(mine, log_probs, reduction="sum", log_target=True) * self.temperature**2
+    def compared(self, logits: Tensor) -> Tensor:
+        """[C, V] log-probabilities of an exit, at the teacher's temperature. The loss has T² before it, which keeps the
+        gradients' size whatever the temperature."""
+        return F.log_softmax(self._cooled(logits), dim=-1)
+
+    def _cooled(self, logits: Tensor) -> Tensor:
+        return logits if self.temperature == 1 else logits / self.temperature
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,27 @@ class Targets:
         if teacher is None:
             return lambda logits: F.cross_entropy(_exact(logits), labels, reduction="sum")
         log_probs, share = teacher.log_probs(part), teacher.label_share
+        probs = log_probs.exp()
+        entropy = _dots(probs, log_probs)
 
         def compare(logits: Tensor) -> Tensor:
+            """At temperature 1 one softmax serves both."""
             exact = _exact(logits)
-            loss = (1 - share) * teacher.divergence(log_probs, exact)
-            return loss + share * F.cross_entropy(exact, labels, reduction="sum") if share else loss
+            mine = teacher.compared(exact)
+            loss = (1 - share) * teacher.temperature**2 * (entropy - _dots(probs, mine))
+            if not share:
+                return loss
+            if teacher.temperature == 1:
+                return loss + share * F.nll_loss(mine, labels, reduction="sum")
+            return loss + share * F.cross_entropy(exact, labels, reduction="sum")
 
         return compare
+
+
+def _dots(a: Tensor, b: Tensor) -> Tensor:
+    """Σ a·b [] of [C, V], without a product of that size; row by row, as one sum over all would lose digits."""
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    return torch.bmm(a.to(dtype)[:, None, :], b.to(dtype)[:, :, None]).sum()
 
 
 def _exact(logits: Tensor) -> Tensor:
