@@ -35,13 +35,13 @@ def _moved(model: Any, layer: int) -> bool:
 
 
 def test_between_its_turns_the_last_layer_has_no_loss_and_only_layers_before_the_exit_move():
-    model, losses = _run(Rhythm(agreement=1.0, last_every=2), micro_batch=1)
+    model, losses = _run(Rhythm(agreement=1.0, last_every=2), micro_batch=0)
     assert list(losses.by_layer) == [EXIT - 1]
     assert [_moved(model, layer) for layer in range(L)] == [True, True, False, False]
 
 
 def test_at_its_turn_every_layer_moves():
-    model, losses = _run(Rhythm(agreement=1.0, last_every=2), micro_batch=2)
+    model, losses = _run(Rhythm(agreement=1.0, last_every=2), micro_batch=3)
     assert list(losses.by_layer) == [EXIT - 1, L - 1]
     assert all(_moved(model, layer) for layer in range(L))
 

@@ -22,7 +22,11 @@ def train(
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="JSONL (text, messages, prompt and response; .gz too) or text; repeatable."),
+        typer.Option(
+            metavar="NAME",
+            help="JSONL (text, messages, prompt and response; .gz too), text, or owner/name[:config][/split] of the "
+            "hub; repeatable.",
+        ),
     ] = None,
     output: Annotated[str | None, typer.Option(metavar="DIR", help="The folder to write; must not exist.")] = None,
     config: Annotated[
@@ -99,13 +103,16 @@ def train(
     checkpointing: Annotated[
         bool, typer.Option("--checkpointing", help="Less memory, more time.", rich_help_panel=_RUN)
     ] = False,
+    fsdp: Annotated[
+        bool, typer.Option("--fsdp", help="Spread the weights over torchrun's processes.", rich_help_panel=_RUN)
+    ] = False,
     precision: Annotated[
         str | None, typer.Option(metavar="TYPE", help="auto, float32 or bfloat16.", rich_help_panel=_RUN)
     ] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.", rich_help_panel=_RUN)] = None,
     eval_data: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Instead of holding some of the data out.", rich_help_panel=_RUN),
+        typer.Option(metavar="NAME", help="Instead of holding some of the data out.", rich_help_panel=_RUN),
     ] = None,
     eval_rows: Annotated[
         int | None, typer.Option(metavar="N", help="Rows evaluated at most; 32.", rich_help_panel=_RUN)

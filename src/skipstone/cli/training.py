@@ -43,14 +43,14 @@ class Training:
             folder = locate(self.recipe.model, cache=cache, progress=to_stderr, offline=offline)
         with disk_errors(self.output, option="--output"):
             with TrainingBar(self.recipe.steps) as bar:
-                trained = self._trained(folder, Watch(to_stderr, [bar]))
+                trained = self._trained(folder, offline, Watch(to_stderr, [bar]))
             if trained.first_process:
                 self._write(trained)
         return trained
 
-    def _trained(self, folder: Path, watch: Watch) -> Trained:
+    def _trained(self, folder: Path, offline: bool, watch: Watch) -> Trained:
         try:
-            return train(self.recipe, folder, base=self._base(), resume=self.resume, watch=watch)
+            return train(self.recipe, folder, base=self._base(), resume=self.resume, offline=offline, watch=watch)
         except KeyboardInterrupt:
             if RunFolder.beside(self.output).last() is not None:
                 to_stderr("stopped: the same command with --resume goes on from the last checkpoint")

@@ -48,11 +48,16 @@ class Rows:
         return "; ".join(notes)
 
 
-def read_rows(paths: Sequence[str | Path], tokenizer: HFTokenizer, length: int, seed: int) -> Rows:
-    """The rows of ``length`` tokens of some files. Raises UsageError where nothing is to be learnt from them."""
+def read_rows(
+    paths: Sequence[str | Path], tokenizer: HFTokenizer, length: int, seed: int, *, offline: bool = False
+) -> Rows:
+    """The rows of ``length`` tokens of some files or data sets of the hub.
+
+    Raises UsageError where nothing is to be learnt from them.
+    """
     if length < 2:
         raise UsageError(f"rows of {length} tokens: give a length of 2 or more")
-    documents = [Encoder(tokenizer)(sample) for sample in read_samples(paths)]
+    documents = [Encoder(tokenizer)(sample) for sample in read_samples(paths, offline=offline)]
     whole = [document for document in documents if document.labelled]
     fitting = [_cut(document, length) for document in whole]
     useful = [document for document in fitting if document.labelled]

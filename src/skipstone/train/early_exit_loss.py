@@ -13,6 +13,7 @@ from torch import Tensor
 from ..errors import TrainingError, UsageError
 from ..hf.body import body_of
 from ..hf.head import Head, head_of
+from .sharded import unhooked
 from .sweep import Sweep, sum_of_losses
 from .targets import Targets, Teacher
 
@@ -41,7 +42,7 @@ class EarlyExitLoss:
     @classmethod
     def of(cls, model: Any, chunk: int = 256) -> EarlyExitLoss:
         """With the final norm and head of a transformers causal LM."""
-        return cls(head_of(model, body_of(model)[0], model.config.get_text_config()), chunk)
+        return cls(unhooked(head_of(model, body_of(model)[0], model.config.get_text_config())), chunk)
 
     def __call__(
         self,

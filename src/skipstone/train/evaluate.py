@@ -16,6 +16,7 @@ from .batch import plain, run, stacked
 from .data import Rows
 from .early_exit_loss import IGNORED, EarlyExitLoss
 from .forward import exits
+from .sharded import in_one_piece
 
 _CHUNK = 1024  # tokens of one exit that have logits at a time
 
@@ -64,23 +65,25 @@ def evaluate(model: Any, rows: Rows, batch: int = 1) -> Figures:
     was = model.training
     model.eval()
     try:
-        return _evaluate(plain(model), rows, batch)
+        return _evaluate(model, plain(model), rows, batch)
     finally:
         model.train(was)
 
 
-def _evaluate(model: Any, rows: Rows, batch: int) -> Figures:
-    layers = model.config.get_text_config().num_hidden_layers
+def _evaluate(model: Any, network: Any, rows: Rows, batch: int) -> Figures:
+    """``network`` is ``model`` without adapters."""
+    layers = network.config.get_text_config().num_hidden_layers
     sums, choices = torch.zeros(layers, 2, dtype=torch.float64), []
-    head = EarlyExitLoss.of(model).head
+    head = EarlyExitLoss.of(network).head
     for start in range(0, len(rows), batch):
         part = {name: x.to(model.device) for name, x in stacked(rows.rows[start : start + batch]).items()}
-        with exits(model, range(layers)) as hidden:
-            run(model, model, part)
+        with exits(network, range(layers)) as hidden:
+            run(model, network, part)
         wanted = F.pad(part["labels"][:, 1:], (0, 1), value=IGNORED)
         labelled = wanted != IGNORED
         streams = torch.stack([hidden[layer][labelled] for layer in range(layers)])
-        found, chosen = _judged(head, streams, wanted[labelled])
+        with in_one_piece(model, head, release=True):
+            found, chosen = _judged(head, streams, wanted[labelled])
         sums += found
         choices += chosen
     return _figures(sums, choices)

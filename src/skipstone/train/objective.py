@@ -14,6 +14,7 @@ from .curriculum import Curriculum
 from .dropout import LayerDropout
 from .early_exit_loss import EarlyExitLoss, ExitLosses
 from .forward import exits
+from .sharded import in_one_piece
 from .targets import Teacher
 from .teaching import Teaching
 from .weights import ExitWeights
@@ -34,15 +35,16 @@ class Rhythm:
 
     ``agreement`` is the share of the exits' loss that is KL(last layer ‖ exit), the last layer being taken as it is;
     the rest is the labels' cross-entropy. 0: exits and last layer learn from the same targets. With ``last_every`` n
-    the last layer has its loss, n times as large, in the first of every n micro-batches; in the others the layers
-    behind the last open exit run without gradients, which is most of the work of a deep model.
+    the last layer has its loss, n times as large, in the last of every n micro-batches; in the others the layers
+    behind the last open exit run without gradients, which is most of the work of a deep model. Processes compare
+    gradients in the last micro-batch of a step, and DDP must see then that they come from all layers.
     """
 
     agreement: float = 0.0
     last_every: int = 1
 
     def whole(self, place: Place) -> bool:
-        return place.micro_batch % self.last_every == 0
+        return (place.micro_batch + 1) % self.last_every == 0
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,22 @@ class Objective:
         resting = None if whole else max(on - {last}, default=-1) + 1
         with exits(network, on, keep, resting=resting) as hidden:
             run(model, network, batch)
-        loss, weights, labels = EarlyExitLoss.of(network), self.weights.normalised(hidden), batch["labels"]
         teacher = None if self.teaching is None or not whole else self.teaching(batch)
+        loss = EarlyExitLoss.of(network)
+        with in_one_piece(model, loss.head):
+            return self._losses(loss, hidden, batch["labels"], teacher, divisor, whole)
+
+    def _losses(
+        self,
+        loss: EarlyExitLoss,
+        hidden: Mapping[int, Tensor],
+        labels: Tensor,
+        teacher: Teacher | None,
+        divisor: float | Tensor | None,
+        whole: bool,
+    ) -> ExitLosses:
+        """From ``hidden`` [B, N, H] by layer and ``labels`` [B, N]."""
+        weights, last = self.weights.normalised(hidden), self.dropout.layers - 1
         if not self.rhythm.agreement:
             return loss(hidden, labels, weights, teacher, divisor)
         ours = Teacher(hidden[last], loss.head, label_share=1 - self.rhythm.agreement)

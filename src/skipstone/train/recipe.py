@@ -23,6 +23,7 @@ class Recipe:
     model instead of the labels. ``exit_share`` is the share of the loss that the exits have together (0: the paper's),
     ``agreement`` that of their loss which compares with this model's own last layer. With ``last_every`` n, n-1 of n
     micro-batches train exits only. ``lora_early_rank`` is the rank in the layers before the last trained exit.
+    ``fsdp`` spreads weights, gradients and optimizer over the processes.
     """
 
     model: str
@@ -50,6 +51,7 @@ class Recipe:
     warmup: int = 0
     weight_decay: float = 0.0
     checkpointing: bool = False
+    fsdp: bool = False
     precision: str = "auto"
     device: str = "auto"
     save_every: int = 100

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import TrainerCallback, TrainingArguments
 
-from ..errors import StoreError, TrainingError, UsageError
-from ..hf.placing import pick_device
-from ..hf.quiet import hushed, quiet
+from ..errors import StoreError, TrainingError
+from ..hf.quiet import hushed
 from ..hf.tokenizer import HFTokenizer
+from .arguments import arguments, check_spread
+from .before import Before
 from .data import Rows, read_rows, split
-from .evaluate import Figures, evaluate
+from .evaluate import evaluate
 from .objective import Objective, Rhythm
 from .recipe import Plan, Recipe
 from .result import Trained
 from .run_folder import Keeper, RunFolder
+from .sharded import gathered
 from .starting import check_fit, start, text_config_of
 from .teaching import Start, Teaching, WithoutAdapters
 from .trainer import LayerSkipTrainer
@@ -41,69 +42,75 @@ class Watch:
     callbacks: Sequence[TrainerCallback] = field(default=())
 
 
-def train(recipe: Recipe, folder: Path, *, base: str = "", resume: bool = False, watch: Watch | None = None) -> Trained:
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    base: str = "",
+    resume: bool = False,
+    offline: bool = False,
+    watch: Watch | None = None,
+) -> Trained:
     """Train the model of ``folder``; ``base`` is its name for an adapter's config, the folder's path unless given.
+
+    ``offline`` looks for data sets in the cache alone.
 
     Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``.
     Raises UsageError and ModelError for what cannot be trained, TrainingError where a loss is not finite.
     """
-    return _Run.prepared(recipe, folder, resume, watch or Watch()).carried_out(base or str(folder.resolve()))
+    return _Run.prepared(recipe, folder, resume, offline, watch or Watch()).carried_out(base or str(folder.resolve()))
 
 
 @dataclass(frozen=True)
 class _Run:
     recipe: Recipe
+    folder: Path
     plan: Plan
     tokenizer: HFTokenizer
     data: Rows
     held_out: Rows
     trainer: LayerSkipTrainer
+    before: Before
     place: RunFolder
     checkpoint: Path | None
     watch: Watch
 
     @classmethod
-    def prepared(cls, recipe: Recipe, folder: Path, resume: bool, watch: Watch) -> _Run:
+    def prepared(cls, recipe: Recipe, folder: Path, resume: bool, offline: bool, watch: Watch) -> _Run:
         config, tokenizer = text_config_of(folder), HFTokenizer.load(folder)
         plan = recipe.plan(config.num_hidden_layers)
         check_fit(recipe, config, tokenizer)
         place = RunFolder.beside(Path(recipe.output).expanduser())
-        args = _arguments(recipe, place)
+        args = arguments(recipe, place.path)
         watch = watch if args.process_index == 0 else Watch()
-        data, held_out = _rows(recipe, tokenizer)
+        data, held_out = _rows(recipe, tokenizer, offline)
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")
         checkpoint = _opened(place, recipe, resume, args)
         model = start(recipe, folder)
         objective = Objective(plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model), _rhythm(recipe))
-        trainer = LayerSkipTrainer(model, args, objective, data, [Keeper(place), *watch.callbacks])
-        _check_whole(trainer)
-        return cls(recipe, plan, tokenizer, data, held_out, trainer, place, checkpoint, watch)
+        before = Before(place, held_out, recipe.batch, watch.say)
+        trainer = LayerSkipTrainer(model, args, objective, data, [before, Keeper(place), *watch.callbacks])
+        check_spread(trainer, recipe.fsdp)
+        return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, watch)
 
     def carried_out(self, base: str) -> Trained:
-        before = self._before()
         self._train()
         self.watch.say("evaluating every exit after training")
-        after = self._evaluated()
-        main = self.trainer.is_world_process_zero()
-        return Trained(self._model, self.tokenizer, self.plan.trained, before, after, self._about(), base, main)
+        after = evaluate(self.trainer.model, self.held_out, self.recipe.batch)
+        before, main = self.before.figures, self.trainer.is_world_process_zero()
+        model = self._whole_model()
+        return Trained(model, self.tokenizer, self.plan.trained, before, after, self._about(), base, main)
 
-    @property
-    def _model(self) -> Any:
-        return self.trainer.model
-
-    def _before(self) -> Figures:
-        """Of the start, kept for a run that goes on: then the model is no longer what it was."""
-        known = self.place.before()
-        if known is not None:
-            return known
-        self.watch.say("evaluating every exit before training")
-        found = self._evaluated()
-        if self.trainer.is_world_process_zero():
-            self.place.keep(found)
-        return found
-
-    def _evaluated(self) -> Figures:
-        return evaluate(self._model, self.held_out, self.recipe.batch)
+    def _whole_model(self) -> Any:
+        """On the first process, which saves; where weights are spread, a model of its own that has all of them."""
+        if not self.trainer.is_fsdp_enabled:
+            return self.trainer.model
+        weights = gathered(self.trainer.accelerator, self.trainer.model)
+        if not self.trainer.is_world_process_zero():
+            return self.trainer.model
+        model = start(self.recipe, self.folder)
+        model.load_state_dict(weights)
+        return model
 
     def _train(self) -> None:
         if self.checkpoint is not None:
@@ -131,11 +138,11 @@ class _Run:
         return {"recipe": self.recipe.to_json(), "data": {**data, **counts, **held}, "log": log}
 
 
-def _rows(recipe: Recipe, tokenizer: HFTokenizer) -> tuple[Rows, Rows]:
-    rows = read_rows(recipe.data, tokenizer, recipe.length, recipe.seed)
+def _rows(recipe: Recipe, tokenizer: HFTokenizer, offline: bool) -> tuple[Rows, Rows]:
+    rows = read_rows(recipe.data, tokenizer, recipe.length, recipe.seed, offline=offline)
     if not recipe.eval_data:
         return split(rows, _HELD_OUT, recipe.eval_rows)
-    held = read_rows(recipe.eval_data, tokenizer, recipe.length, recipe.seed)
+    held = read_rows(recipe.eval_data, tokenizer, recipe.length, recipe.seed, offline=offline)
     return rows, held.first(recipe.eval_rows)
 
 
@@ -151,60 +158,7 @@ def _rhythm(recipe: Recipe) -> Rhythm:
     return Rhythm(recipe.agreement, recipe.last_every)
 
 
-def _check_whole(trainer: LayerSkipTrainer) -> None:
-    """The loss uses norm and head outside of the model's forward pass, where FSDP has taken them apart."""
-    if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
-        raise UsageError(
-            "weights spread over devices (FSDP, DeepSpeed) cannot be trained yet: use torchrun without them, where "
-            "each device holds the whole model, or lora_rank for less memory"
-        )
-
-
 def _opened(place: RunFolder, recipe: Recipe, resume: bool, args: TrainingArguments) -> Path | None:
     """By the first process, before the others look."""
     with args.main_process_first(local=False):
         return place.open(recipe, resume) if args.process_index == 0 else place.last()
-
-
-def _arguments(recipe: Recipe, place: RunFolder) -> TrainingArguments:
-    device = pick_device(recipe.device)
-    if device.index:
-        raise UsageError(f"training on {device}: give cuda, and choose a GPU with CUDA_VISIBLE_DEVICES")
-    with quiet():
-        args = TrainingArguments(
-            output_dir=str(place.path),
-            max_steps=recipe.steps,
-            per_device_train_batch_size=recipe.batch,
-            gradient_accumulation_steps=recipe.accumulation,
-            learning_rate=recipe.learning_rate,
-            lr_scheduler_type="cosine",
-            warmup_steps=recipe.warmup,
-            weight_decay=recipe.weight_decay,
-            seed=recipe.seed,
-            data_seed=recipe.seed,
-            save_steps=recipe.save_every,
-            save_total_limit=2,
-            logging_steps=min(recipe.log_every, recipe.steps),
-            logging_nan_inf_filter=False,  # a loss that is not finite is an error, not the mean of the others
-            gradient_checkpointing=recipe.checkpointing,
-            gradient_checkpointing_kwargs={"use_reentrant": False},
-            bf16=_in_bfloat16(recipe, device),
-            use_cpu=device.type == "cpu",
-            ddp_find_unused_parameters=True,  # a layer that all samples leave out has no gradients
-            remove_unused_columns=False,
-            dataloader_pin_memory=False,
-            disable_tqdm=True,
-            report_to=[],
-        )
-    if args.n_gpu > 1:
-        raise UsageError(
-            f"{args.n_gpu} GPUs in one process: start a process for each with torchrun, or choose a GPU with "
-            "CUDA_VISIBLE_DEVICES"
-        )
-    return args
-
-
-def _in_bfloat16(recipe: Recipe, device: torch.device) -> bool:
-    if recipe.precision == "auto":
-        return device.type == "cuda" and torch.cuda.is_bf16_supported()
-    return recipe.precision == "bfloat16"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import TrainerCallback
 
 from ..errors import TrainingError, UsageError
 from .evaluate import Figures
 from .recipe import Recipe
+from .sharded import finite
 
 _WHOLE = "complete"  # written last: a checkpoint without it was killed while it was written
 
@@ -107,7 +107,8 @@ class Keeper(TrainerCallback):
         from accelerate import PartialState
 
         PartialState().wait_for_everyone()  # other ranks write parts of their own
-        _check_finite(kwargs["model"], state.global_step)
+        if not finite(kwargs["model"].parameters(), args.device):  # what is no good state is not kept as one
+            raise TrainingError(f"weights after step {state.global_step} are not finite: lower the learning rate")
         if state.is_world_process_zero:
             mark_whole(self._folder.path / f"checkpoint-{state.global_step}")
 
@@ -115,12 +116,6 @@ class Keeper(TrainerCallback):
         if state.is_world_process_zero and logs and "loss" in logs:
             with self._folder.log.open("a") as file:
                 file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
-
-
-def _check_finite(model: Any, step: int) -> None:
-    """What is no good state is not kept as one."""
-    if not all(bool(torch.isfinite(weight).all()) for weight in model.parameters()):
-        raise TrainingError(f"weights after step {step} are not finite: lower the learning rate")
 
 
 def mark_whole(checkpoint: Path) -> None:

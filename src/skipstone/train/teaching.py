@@ -45,14 +45,16 @@ class WithoutAdapters:
 
     def __call__(self, batch: Mapping[str, Tensor]) -> Teacher:
         with self.model.disable_adapter(), _at_rest(self.model):
-            return _teacher(plain(self.model), self, batch)
+            return _teacher(self.model, self, batch)
 
 
 def _teacher(model: Any, how: Start | WithoutAdapters, batch: Mapping[str, Tensor]) -> Teacher:
-    last = model.config.get_text_config().num_hidden_layers - 1
-    with torch.no_grad(), exits(model, [last]) as hidden:
-        run(model, model, batch)
-    return Teacher(hidden[last], EarlyExitLoss.of(model).head, how.temperature, label_share=1 - how.share)
+    """The model as a whole is called, as FSDP needs it."""
+    network = plain(model)
+    last = network.config.get_text_config().num_hidden_layers - 1
+    with torch.no_grad(), exits(network, [last]) as hidden:
+        run(model, network, batch)
+    return Teacher(hidden[last], EarlyExitLoss.of(network).head, how.temperature, label_share=1 - how.share)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Texts to train on, out of files: JSONL with texts, chats or prompts with responses, or plain text."""
+"""Texts to train on: JSONL or data sets of the hub with texts, chats or prompts with responses, or plain text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from .hub_data import HubData
 
 _JSON = (".jsonl", ".ndjson", ".json")
 
@@ -40,19 +41,29 @@ class Chat:
 Sample = Text | Answered | Chat
 
 
-def read_samples(paths: Sequence[str | Path]) -> list[Sample]:
-    """The samples of all files in order. Raises UsageError, naming file and line, for what holds none."""
-    return [sample for path in paths for sample in _read(Path(path).expanduser())]
+def read_samples(names: Sequence[str | Path], *, offline: bool = False) -> list[Sample]:
+    """The samples of all files and data sets in order. Raises UsageError, naming the place, for what holds none."""
+    return [sample for name in names for sample in _read(name, offline)]
 
 
-def _read(path: Path) -> Iterator[Sample]:
+def _read(name: str | Path, offline: bool) -> Iterator[Sample]:
+    data = HubData.named(str(name))
+    if data is None:
+        yield from _read_file(Path(name).expanduser())
+        return
+    for number, row in enumerate(data.rows(offline=offline), 1):
+        yield _sample(row, f"{data}, row {number}")
+
+
+def _read_file(path: Path) -> Iterator[Sample]:
     content = _content(path)
     if not path.name.removesuffix(".gz").endswith(_JSON):
         yield Text(content)  # a text file is one text
         return
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
-            yield _sample(line, f"{path}, line {number}")
+            where = f"{path}, line {number}"
+            yield _sample(_entry(line, where), where)
 
 
 def _content(path: Path) -> str:
@@ -68,13 +79,17 @@ def _content(path: Path) -> str:
         ) from error
 
 
-def _sample(line: str, where: str) -> Sample:
+def _entry(line: str, where: str) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON ({error}); write one object a line") from error
     if not isinstance(entry, dict):
         raise UsageError(f"{where}: not a JSON object; write one object a line")
+    return entry
+
+
+def _sample(entry: Mapping[str, Any], where: str) -> Sample:
     if "messages" in entry:
         return Chat(_messages(entry["messages"], where))
     if "prompt" in entry and "response" in entry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
@@ -13,6 +12,7 @@ from ..errors import TrainingError
 from .batch import stacked
 from .data import Rows
 from .objective import Objective, Place, Tally
+from .sharded import finite
 
 
 class LayerSkipTrainer(Trainer):
@@ -78,7 +78,7 @@ class _FiniteGradients(TrainerCallback):
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         gradients = [weight.grad for weight in kwargs["model"].parameters() if weight.grad is not None]
-        if not all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
+        if not finite(gradients, args.device):
             raise TrainingError(
                 f"gradients at step {state.global_step + 1} are not finite: lower the learning rate, or look for "
                 "weights and inputs that are not finite"

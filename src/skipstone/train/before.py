@@ -1,0 +1,40 @@
+"""Figures of the start, taken once the model is on its devices and before the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback
+
+from .data import Rows
+from .evaluate import Figures, evaluate
+from .run_folder import RunFolder
+
+
+class Before(TrainerCallback):
+    """Kept in the run's folder for a run that goes on: then the model is no longer what it was."""
+
+    def __init__(self, place: RunFolder, rows: Rows, batch: int, say: Callable[[str], None]) -> None:
+        self._place = place
+        self._rows = rows
+        self._batch = batch
+        self._say = say
+        self._figures: Figures | None = None
+
+    @property
+    def figures(self) -> Figures:
+        """Once training has begun."""
+        if self._figures is None:
+            raise RuntimeError("figures of the start are asked for before training has begun")
+        return self._figures
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._figures = self._place.before() or self._found(kwargs["model"], args.process_index == 0)
+
+    def _found(self, model: Any, first: bool) -> Figures:
+        self._say("evaluating every exit before training")
+        figures = evaluate(model, self._rows, self._batch)
+        if first:
+            self._place.keep(figures)
+        return figures
