@@ -101,7 +101,10 @@ def test_columns_mean_what_fields_of_jsonl_mean(library: _Library) -> None:
 def test_offline_is_meant_for_this_call_alone(library: _Library) -> None:
     assert read_samples(["someone/tales"], offline=True) == read_samples(["someone/tales"])
     assert library.offline == [True, False]
-    with pytest.raises(UsageError, match=r"someone/tasks/train is no file here.*in the cache, and offline.*Offline"):
+    with pytest.raises(
+        UsageError,
+        match=r"someone/tasks/train is no file here, and as a data set it cannot be loaded offline: .*Offline",
+    ):
         read_samples(["someone/tasks"], offline=True)
     assert not library.config.HF_HUB_OFFLINE
 
@@ -109,7 +112,10 @@ def test_offline_is_meant_for_this_call_alone(library: _Library) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("no/such", r"no/such/train is no file here, and as a data set on the hub.*doesn't exist on the Hub"),
+        (
+            "no/such",
+            r"no/such/train is no file here, and as a data set it cannot be loaded: .*doesn't exist on the Hub",
+        ),
         ("someone/tales/dev", r'Unknown split "dev". Should be one of \[\'train\', \'test\'\]'),
         ("openai/gsm8k:main", r"openai/gsm8k:main/train, row 1: no text among its fields \(question, answer\)"),
         ("hf:../tales", r'"hf:../tales" names no data set: write hf:owner/name'),

@@ -68,8 +68,9 @@ def _in_bfloat16(recipe: Recipe, device: torch.device) -> bool:
 
 
 def _spread(recipe: Recipe) -> dict[str, Any]:
-    """FSDP2, a unit for each decoder layer, checkpoints in parts; what ``accelerate launch`` was told goes before."""
-    if not recipe.fsdp or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+    """FSDP2, a unit for each decoder layer, checkpoints in parts. ``accelerate launch`` brings settings of its own."""
+    os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"  # teachers and new adapters are made of each process's model
+    if not recipe.fsdp:
         return {}
     version, state = "2", "SHARDED_STATE_DICT"
     os.environ.update(FSDP_VERSION=version, FSDP_STATE_DICT_TYPE=state)  # transformers 4 hands neither on

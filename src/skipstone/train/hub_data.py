@@ -63,8 +63,7 @@ class HubData:
     def _loaded(self, offline: bool) -> Any:
         import datasets
 
-        where = "in the cache, and offline" if offline else "on the hub"
-        what = f"{self} is no file here, and as a data set {where} it cannot be loaded"
+        what = f"{self} is no file here, and as a data set it cannot be loaded{' offline' if offline else ''}"
         with told_as(UsageError, what), quiet(), _offline(datasets) if offline else nullcontext():
             return datasets.load_dataset(self.path, self.config, split=self.split)
 
