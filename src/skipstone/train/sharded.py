@@ -91,6 +91,19 @@ def _inside(module: Any) -> Iterator[nn.Module]:
     return inner
 
 
+def fill_states(optimizer: Any) -> None:
+    """Weights of layers that every sample has left out so far get the state of a first step: zeros, as Adam begins.
+
+    A checkpoint in parts is only read again where each weight has a state.
+    """
+    known = next((state for state in optimizer.state.values() if state), {})
+    for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+        if not optimizer.state.get(weight):
+            optimizer.state[weight] = {
+                name: torch.zeros_like(value if value.dim() == 0 else weight.detach()) for name, value in known.items()
+            }
+
+
 def gathered(accelerator: Any, model: Any) -> Mapping[str, Tensor]:
     """All weights of ``model`` by name, on the CPU of the first process; nothing on the others, which must come too."""
     state: Mapping[str, Tensor] = accelerator.get_state_dict(model)

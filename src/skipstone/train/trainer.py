@@ -12,7 +12,7 @@ from ..errors import TrainingError
 from .batch import stacked
 from .data import Rows
 from .objective import Objective, Place, Tally
-from .sharded import finite
+from .sharded import fill_states, finite
 
 
 class LayerSkipTrainer(Trainer):
@@ -38,6 +38,8 @@ class LayerSkipTrainer(Trainer):
             callbacks=[_FiniteGradients(), *callbacks],
         )
         self.remove_callback(PrinterCallback)
+        if self.is_fsdp_enabled:
+            self.add_callback(_StatesOfAll())
         self.model_accepts_loss_kwargs = True  # whatever the model does, our loss takes the number of labels
         self.tally = Tally()
         self._objective = objective
@@ -83,3 +85,8 @@ class _FiniteGradients(TrainerCallback):
                 f"gradients at step {state.global_step + 1} are not finite: lower the learning rate, or look for "
                 "weights and inputs that are not finite"
             )
+
+
+class _StatesOfAll(TrainerCallback):
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        fill_states(kwargs["optimizer"])
