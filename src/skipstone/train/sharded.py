@@ -96,7 +96,7 @@ def fill_states(optimizer: Any) -> None:
 
     A checkpoint in parts is only read again where each weight has a state.
     """
-    known = next((state for state in optimizer.state.values() if state), {})
+    known: dict[str, Tensor] = next((state for state in optimizer.state.values() if state), {})
     for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
         if not optimizer.state.get(weight):
             optimizer.state[weight] = {
