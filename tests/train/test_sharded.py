@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from skipstone.errors import UsageError
 from skipstone.testing.tiny import tiny_model
-from skipstone.train import EarlyExitLoss
+from skipstone.train import EarlyExitLoss, ExitWeights, Fixed, LayerDropout
 from skipstone.train.arguments import check_spread
+from skipstone.train.objective import Objective, Place
 from skipstone.train.sharded import fill_states, finite, in_one_piece
 
 
@@ -58,3 +62,24 @@ def test_without_fsdp_nothing_is_gathered_and_this_process_speaks_for_all() -> N
     cpu = torch.device("cpu")
     assert finite(model.parameters(), cpu)
     assert not finite([torch.tensor([1.0, float("nan")])], cpu)
+
+
+def test_norm_and_head_are_gathered_where_fsdp_takes_them_apart_after_the_forward_pass(tmp_path: Path) -> None:
+    """As older accelerate sets it; with the head in a unit of its own, whose hooks are not to see the loss."""
+    tokens = torch.randint(64, (2, 8), generator=torch.Generator().manual_seed(0))
+    batch = {"input_ids": tokens, "labels": tokens, "position_ids": torch.arange(8).expand(2, 8)}
+    objective = Objective(Fixed(4, frozenset({2})), LayerDropout(4, 0.0, seed=0), ExitWeights(4, 1.0))
+    plain, spread = tiny_model(layers=4).train(), tiny_model(layers=4).train()
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        for part in (*spread.model.layers, spread.lm_head, spread):
+            fully_shard(part, mesh=mesh, reshard_after_forward=True)
+        losses = [objective(model, model, batch, Place(0, 0)) for model in (plain, spread)]
+        for each in losses:
+            each.total.backward()
+        assert losses[0].by_layer == pytest.approx(losses[1].by_layer)
+        for mine, theirs in zip(plain.parameters(), spread.parameters(), strict=True):
+            torch.testing.assert_close(theirs.grad.full_tensor(), mine.grad)
+    finally:
+        torch.distributed.destroy_process_group()
