@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -13,16 +14,22 @@ from ..plan import LayerPlan
 from ..tree import Draft, Resume, Topology
 from .head import DraftHead
 
+Enough = Callable[[list[list[Pick]]], bool]  # picks by depth and row -> whether drafting should stop here
+
 
 @dataclass
 class Backbone:
-    """A drafted backbone: its picks by depth and row, and the hidden states [B, 1, H] of the nodes already run."""
+    """A drafted backbone: its picks by depth and row, and the hidden states [B, 1, H] of the nodes already run.
+
+    ``depth`` tokens, or fewer where ``enough`` says so; the token it was asked about is drafted all the same.
+    """
 
     state: DraftState
     plan: LayerPlan
     depth: int
     head: DraftHead
     width: int = 1
+    enough: Enough | None = None
     picks: list[list[Pick]] = field(default_factory=list)
     hidden: list[Tensor] = field(default_factory=list)
 
@@ -30,6 +37,8 @@ class Backbone:
         self.head.look(self.state, self.plan, self.depth)
         while len(self.picks) < self.depth:
             self._extend()
+            if self.enough is not None and self.enough(self.picks):
+                break
 
     @property
     def chosen(self) -> list[list[int]]:

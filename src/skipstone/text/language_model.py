@@ -56,6 +56,7 @@ class LanguageModel:
         self.notes = loaded.notes  # what one would not expect of the model, a line each
         self.drafter = drafter
         self._measure_costs = measure_costs
+        self._memories: dict[str, Any] = {}
         self._drafter(drafter)  # a setting that does not fit the model is told at once
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
@@ -146,9 +147,16 @@ class LanguageModel:
     def _drafter(self, drafter: str | Drafter) -> Drafter:
         """A drafter for one engine: of a name a new one, as generations may overlap."""
         if isinstance(drafter, str):
-            return make_drafter(drafter, self.network)
+            return self._remembering(drafter, make_drafter(drafter, self.network))
         if not callable(getattr(drafter, "propose", None)):
             raise UsageError(f'drafter={drafter!r} is neither a name like "ngram" nor a drafter')
+        return drafter
+
+    def _remembering(self, spec: str, drafter: Drafter) -> Drafter:
+        """``drafter`` with what earlier ones of the same name and options found out."""
+        memory = getattr(drafter, "memory", None)
+        if memory is not None:
+            drafter.recall(self._memories.setdefault(spec, memory))  # type: ignore[attr-defined]
         return drafter
 
     def _run(
