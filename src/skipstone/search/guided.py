@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..plan import LayerPlan
@@ -12,7 +12,7 @@ from .sublayer import Sublayer, plan_without, skipped_by
 _STARTS = (0.5, 0.25, 0.125)  # of the ranked sublayers: the first looks
 _CLOSE = 0.02  # of them: looking closer than this is left to single changes
 _LOOKS = 14
-_PATIENCE = 3  # changes in a row that bring nothing
+_OUT, _BACK = 3, 6  # groups tried of one size: a sublayer missed much may look idle, so more are tried for return
 
 
 @dataclass
@@ -29,6 +29,7 @@ class GuidedSearcher:
     _looks: dict[int, float] = field(default_factory=dict)  # speed by how many went
     _asked: int | None = None  # how many, while that is what is looked for
     _changes: Changes | None = None
+    _tried: set[LayerPlan] = field(default_factory=set)
 
     def ask(self, signals: Signals) -> LayerPlan | None:
         if not self._ranking:
@@ -37,18 +38,15 @@ class GuidedSearcher:
             self._asked = _next_look(self._looks, len(self._ranking))
             if self._asked is not None:
                 return plan_without(self.num_layers, self._ranking[: self._asked])
-            self._changes = Changes(self.num_layers, max(1, len(self._ranking) // 16))
+            self._changes = Changes(self.num_layers, max(1, len(self._ranking) // 8), self._tried)
         assert self.best is not None
         return self._changes.ask(self.best.plan, signals)
 
     def tell(self, trial: Trial) -> None:
-        better = self.best is None or trial.speed > self.best.speed
-        if self._changes is None:
-            assert self._asked is not None
+        self._tried.add(trial.plan)
+        if self._changes is None and self._asked is not None:
             self._looks[self._asked] = trial.speed
-        else:
-            self._changes.tell(better)
-        if better:
+        if self.best is None or trial.speed > self.best.speed:
             self.best = trial
 
 
@@ -73,36 +71,33 @@ class Changes:
 
     num_layers: int
     size: int
+    tried: set[LayerPlan]
     out: bool = True
-    failures: int = 0
-    tried: set[LayerPlan] = field(default_factory=set)
 
     def ask(self, best: LayerPlan, signals: Signals) -> LayerPlan | None:
         while self.size >= 1:
-            for plan in self._candidates(best, signals):
-                if plan not in self.tried:
-                    self.tried.add(plan)
-                    return plan
+            new = (plan for plan in self._moves(best, signals) if plan not in self.tried)
+            if (plan := next(new, None)) is not None:
+                return plan
             self._turn()
         return None
 
-    def tell(self, better: bool) -> None:
-        self.failures = 0 if better else self.failures + 1
-        if self.failures >= _PATIENCE:
-            self._turn()
-
     def _turn(self) -> None:
         """The other way; once both were tried, smaller steps."""
-        self.failures = 0
         self.size = self.size if self.out else self.size // 2
         self.out = not self.out
 
-    def _candidates(self, best: LayerPlan, signals: Signals) -> list[LayerPlan]:
+    def _moves(self, best: LayerPlan, signals: Signals) -> Iterator[LayerPlan]:
         gone = skipped_by(best)
         if self.out:
-            ranked = signals.ranked(best)
-            groups = [ranked[start : start + self.size] for start in range(0, self.size * _PATIENCE, self.size)]
-            return [plan_without(self.num_layers, gone | set(group)) for group in groups if group]
-        full = [part for part in signals.ranked(LayerPlan.full(self.num_layers)) if part in gone][::-1]
-        groups = [full[start : start + self.size] for start in range(0, self.size * _PATIENCE, self.size)]
-        return [plan_without(self.num_layers, gone - set(group)) for group in groups if group]
+            for group in _groups(signals.ranked(best), self.size, _OUT):
+                yield plan_without(self.num_layers, gone | group)
+        else:
+            missed = [part for part in signals.ranked(LayerPlan.full(self.num_layers)) if part in gone][::-1]
+            for group in _groups(missed, self.size, _BACK):
+                yield plan_without(self.num_layers, gone - group)
+
+
+def _groups(parts: Sequence[Sublayer], size: int, most: int) -> list[set[Sublayer]]:
+    starts = range(0, min(len(parts), most * size), size)
+    return [set(parts[start : start + size]) for start in starts]
