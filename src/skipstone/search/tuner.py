@@ -17,7 +17,7 @@ from .disturbance import disturbances
 from .pricing import Pricing, costs_of
 from .replay import replay
 from .searcher import Searcher, Trial
-from .sublayer import Sublayer, searchable
+from .sublayer import Sublayer, searchable, skipped_by
 from .window import Window
 
 _EVENTS = 4096
@@ -84,6 +84,7 @@ class Tuner:
     head: bool | int = True
     clock: Callable[[], float] = perf_counter
 
+    warm: LayerPlan | None = None  # to try before anything else: what an earlier run found
     plan: LayerPlan | None = None
     book: Book = field(default_factory=Book)
     budget: Budget = field(init=False)
@@ -106,6 +107,21 @@ class Tuner:
     @property
     def searching(self) -> bool:
         return self._searcher is not None
+
+    def told(self) -> str:
+        """In one line, what is drafted with, or why nothing is."""
+        if self.network_layers < 3:
+            return f"not drafting: a model of {self.network_layers} layers has none between its first and last to skip"
+        if self.plan is not None:
+            attn, mlp = len(self.plan.skip_attn), len(self.plan.skip_mlp)
+            return f"drafting without {attn} attention and {mlp} MLP sublayers, {self._recent.share:.0%} accepted"
+        if self.best is None:
+            return "not drafting: too little text so far to try anything on"
+        left_out, speed = len(skipped_by(self.best.plan)), self.best.speed
+        return (
+            f"not drafting: the best of {self._trials} plans tried leaves out {left_out} of "
+            f"{len(searchable(self.network_layers))} sublayers and would give {speed:.2f} times plain decoding"
+        )
 
     # what to draft with
 
@@ -172,7 +188,8 @@ class Tuner:
             self._open()
         began = self.clock()
         assert self._searcher is not None
-        plan = self._searcher.ask(_Signals(self, state, window, pricing))
+        warm, self.warm = self.warm, None
+        plan = warm or self._searcher.ask(_Signals(self, state, window, pricing))
         if plan is None:
             self._settle(began)
             return
@@ -180,7 +197,8 @@ class Tuner:
         tally = self.book.add(plan, hits, len(window))
         speed = pricing.forecast(plan, lambda _: tally.share, self.options.deepest).speed
         trial = Trial(plan, hits, len(window), speed)
-        self._searcher.tell(trial)
+        if warm is None:
+            self._searcher.tell(trial)
         self._trials += 1
         self._log("trial", plan, began, trial)
         if self.best is None or speed > self.best.speed:
