@@ -9,6 +9,7 @@ from ..errors import PlanError, UsageError
 from ..network import Network
 from ..plan import LayerPlan
 from ..request import Request
+from ..search.found import Found, Warm
 from ..search.guided import GuidedSearcher
 from ..search.tuner import Tuner, TunerOptions
 from ..telemetry import StepRecord
@@ -35,6 +36,8 @@ class SkipDrafter:
         window: int = field(default=32, metadata={"help": "verified tokens that a plan is tried on"})
         budget: float = field(default=0.01, metadata={"help": "share of the time that the search may take"})
         loan: int = field(default=80, metadata={"help": "plain steps that it may take in advance"})
+        task: str = field(default="", metadata={"help": "a label of yours: plans are kept for each"})
+        keep: bool = field(default=True, metadata={"help": "begin with the plan kept on disk, and keep the one found"})
 
         def __post_init__(self) -> None:
             check_head("skip", self.head)
@@ -44,6 +47,8 @@ class SkipDrafter:
                 raise UsageError(f"skip: plan={self.plan!r} is not known: use plan=uniform, or attn=… and mlp=…")
             if self.plan and (self.attn or self.mlp):
                 raise UsageError("skip: plan and attn/mlp contradict each other: give one or the other")
+            if "," in self.task or not self.task.isprintable():
+                raise UsageError(f"skip: task={self.task!r} is no label: use printable characters without commas")
             self.tuning()
 
         def tuning(self) -> TunerOptions:
@@ -70,6 +75,22 @@ class SkipDrafter:
     def recall(self, memory: Tuned) -> None:
         """Go on from what another drafter's search found."""
         self.tuned = Tuned(memory.tuner, self.head, memory.calibration)
+
+    @property
+    def task(self) -> str | None:
+        """The label that the plan found is kept under; None: it is not to be kept."""
+        return self.options.task if self.options.keep and self.tuned is not None else None
+
+    @property
+    def found(self) -> Found | None:
+        """The plan that the search has found, where it has."""
+        return None if self.tuned is None else self.tuned.tuner.found
+
+    def begin_with(self, warm: Warm) -> None:
+        """Try this plan before any other. Raises PlanError where it does not fit the model."""
+        if self.tuned is not None:
+            warm.plan.check(self.tuned.tuner.network_layers)
+            self.tuned.tuner.warm = warm
 
     def admit(self, row: int, request: Request) -> None:
         pass

@@ -14,7 +14,8 @@ from ..telemetry import StepRecord
 from .book import Book, Tally
 from .budget import Budget
 from .disturbance import disturbances
-from .pricing import Pricing, costs_of
+from .found import Found, Warm
+from .pricing import Forecast, Pricing, costs_of
 from .replay import replay
 from .searcher import Searcher, Trial
 from .sublayer import Sublayer, searchable, skipped_by
@@ -91,6 +92,7 @@ class Tuner:
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
     tokens: int = 0
     best: Trial | None = None  # of this search, whether it pays or not
+    warm: Warm | None = None  # to be tried first
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
     _recent: Tally = field(default_factory=Tally)
@@ -98,6 +100,8 @@ class Tuner:
     _since: dict[int, int] = field(default_factory=dict)
     _margin: float = _MARGIN
     _adopted_at: int = 0
+    _adopted: Trial | None = None
+    _forecast: Forecast | None = None  # for the plan of now
     _rankings: dict[LayerPlan, list[Sublayer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,6 +127,16 @@ class Tuner:
             f"{len(searchable(self.network_layers))} sublayers and would give {speed:.2f} times plain decoding"
         )
 
+    @property
+    def found(self) -> Found | None:
+        """The plan in use, with what it showed; None while there is none."""
+        plan, trial, forecast = self.plan, self._adopted, self._forecast
+        if plan is None or trial is None or forecast is None or plan not in self.book.tallies:
+            return None
+        acceptance = self.book.tallies[plan].share
+        settled = not self.searching
+        return Found(plan, forecast.depth, forecast.speed, trial.matchness, acceptance, self.tokens, settled)
+
     # what to draft with
 
     def choose(self, state: DraftState) -> Choice | None:
@@ -134,6 +148,7 @@ class Tuner:
         if found.depth == 0:
             self._drop(state)
             return None
+        self._forecast = found
         return Choice(self.plan, found.depth, self._recent.share, found.speed / pricing.plain)
 
     def _acceptance(self, depth: int) -> float:
@@ -189,7 +204,7 @@ class Tuner:
         began = self.clock()
         assert self._searcher is not None
         warm, self.warm = self.warm, None
-        plan = warm or self._searcher.ask(_Signals(self, state, window, pricing))
+        plan = warm.plan if warm is not None else self._searcher.ask(_Signals(self, state, window, pricing))
         if plan is None:
             self._settle(began)
             return
@@ -205,6 +220,8 @@ class Tuner:
             self.best = trial
         if speed > self._promise(pricing):
             self._adopt(trial)
+            if warm is not None and warm.settled:
+                self._settle(self.clock())
 
     def _promise(self, pricing: Pricing) -> float:
         """What a new plan must beat."""
@@ -214,6 +231,7 @@ class Tuner:
 
     def _adopt(self, trial: Trial) -> None:
         self.plan, self._adopted_at = trial.plan, self.tokens
+        self._adopted, self._forecast = trial, None
         self._recent, self._depths = Tally(), {}
         tally = self.book.tallies[trial.plan]
         self._recent.add(tally.hits * 16 / tally.of, 16)

@@ -20,6 +20,7 @@ from ..row import Emission
 from ..sampling import derived_seed
 from ..stopping import StopRule, StopTokens
 from .generation import Generation, Piece
+from .memories import Memories, Plans
 from .prompt import Prompt, token_ids, valid_messages, valid_text
 from .settings import GenerationSettings
 from .stop_strings import StopStrings
@@ -43,10 +44,12 @@ class LanguageModel:
         drafter: str | Drafter = "none",
         measure_costs: Callable[[], CostTable] | None = None,
         network: Network | None = None,
+        plans: Plans | None = None,
     ) -> None:
         """``measure_costs`` tells what steps cost; asked once, when a drafter first wants to know.
 
         ``network`` runs in the place of the loaded one: the same, wrapped (ExactNetwork, GraphedNetwork).
+        ``plans`` outlive the process.
         """
         self.loaded = loaded
         self.name = loaded.name
@@ -56,7 +59,8 @@ class LanguageModel:
         self.notes = loaded.notes  # what one would not expect of the model, a line each
         self.drafter = drafter
         self._measure_costs = measure_costs
-        self._memories: dict[str, Any] = {}
+        self.plans = plans
+        self._memories = Memories(plans)
         self._drafter(drafter)  # a setting that does not fit the model is told at once
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
@@ -147,16 +151,9 @@ class LanguageModel:
     def _drafter(self, drafter: str | Drafter) -> Drafter:
         """A drafter for one engine: of a name a new one, as generations may overlap."""
         if isinstance(drafter, str):
-            return self._remembering(drafter, make_drafter(drafter, self.network))
+            return self._memories.give(drafter, make_drafter(drafter, self.network))
         if not callable(getattr(drafter, "propose", None)):
             raise UsageError(f'drafter={drafter!r} is neither a name like "ngram" nor a drafter')
-        return drafter
-
-    def _remembering(self, spec: str, drafter: Drafter) -> Drafter:
-        """``drafter`` with what earlier ones of the same name and options found out."""
-        memory = getattr(drafter, "memory", None)
-        if memory is not None:
-            drafter.recall(self._memories.setdefault(spec, memory))  # type: ignore[attr-defined]
         return drafter
 
     def _run(
@@ -184,6 +181,7 @@ class LanguageModel:
         finally:
             for row in writers.keys() - set(engine.free_rows):
                 engine.release(row)
+            self._memories.keep(drafter)
 
     def _admit(
         self,

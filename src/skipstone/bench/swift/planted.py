@@ -14,6 +14,7 @@ from ...draft.skip import SkipDrafter
 from ...hf.prepare import prepare
 from ...network import Network
 from ...plan import LayerPlan
+from ...search.found import Warm
 from ...search.pricing import Pricing
 from ...search.sublayer import skipped_by
 from ...search.tuner import Tuner
@@ -86,7 +87,7 @@ def searched(planted: Planted, lab: Lab, warm: LayerPlan | None) -> tuple[int, L
     """How many plans were tried until one was good enough, and the best one after a few texts."""
     drafter = SkipDrafter(SkipDrafter.Options(), planted.network)
     tuner = tuner_of(drafter)
-    tuner.warm = warm
+    tuner.warm = None if warm is None else Warm(warm, settled=True)
     stream = Stream(planted.network, drafter, planted.costs, lab.clock)
     for number in range(_TEXTS):
         stream.decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
@@ -138,7 +139,7 @@ class Compared:
 def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
     """The search's last word, drafting, against plain decoding."""
     drafter = SkipDrafter(SkipDrafter.Options(), planted.network)
-    tuner_of(drafter).warm = plan
+    tuner_of(drafter).warm = Warm(plan, settled=True)
     streams = {
         "plain": Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock),
         "drafted": Stream(planted.network, drafter, planted.costs, lab.clock),
