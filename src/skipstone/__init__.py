@@ -79,14 +79,15 @@ def load(
         device_map=device_map,
         weights=weights,
     )
-    for note in loaded.notes:
-        tell(note)
     network = _exact(loaded.network) if exact else None
     if exact:
         tell("exact mode: proven on this machine; rows of a batch run one by one")
     label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
     costs = partial(measured_costs, network or loaded.network, label, cache_folders(cache), tell)
-    return LanguageModel(loaded, drafter, costs, network)
+    ready = LanguageModel(loaded, drafter, costs, network)
+    for note in ready.notes:
+        tell(note)
+    return ready
 
 
 def _exact(network: Network) -> Network:
