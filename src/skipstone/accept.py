@@ -177,7 +177,7 @@ class Rejection:
 
     def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
         if width != 1:
-            raise UsageError(f"the rejection rule judges chains only: use width=1 (swift: bands=off), not {width}")
+            raise UsageError(f"the rejection rule judges chains only: use width=1, not {width} (swift: bands=off)")
         token = int(sampler.perturbed(scores[None], [depth], Stream.DRAFT)[0].argmax())
         return Pick([token], scores, _distribution(scores, sampler))
 
