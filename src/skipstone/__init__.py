@@ -80,8 +80,6 @@ def load(
         device_map=device_map,
         weights=weights,
     )
-    for note in loaded.notes:
-        tell(note)
     network = _exact(loaded.network) if exact else None
     if exact:
         tell("exact mode: proven on this machine; rows of a batch run one by one")
@@ -92,7 +90,10 @@ def load(
     if loaded.fingerprint is not None:
         machine = partial(machine_name, runs, loaded.network.weights)
         plans = PlanShelf(folders.plans, loaded.name, runs.num_layers, loaded.fingerprint, machine, tell)
-    return LanguageModel(loaded, drafter, costs, network, plans)
+    ready = LanguageModel(loaded, drafter, costs, network, plans)
+    for note in ready.notes:
+        tell(note)
+    return ready
 
 
 def _exact(network: Network) -> Network:

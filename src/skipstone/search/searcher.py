@@ -35,6 +35,13 @@ class Signals(Protocol):
         ...
 
 
+class NoSignals:
+    """For searchers that ask for none."""
+
+    def ranked(self, plan: LayerPlan) -> list[Sublayer]:
+        return []
+
+
 class Searcher(Protocol):
     def ask(self, signals: Signals) -> LayerPlan | None:
         """The next plan to try; None where nothing is worth trying any more."""

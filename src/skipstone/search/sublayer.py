@@ -20,6 +20,11 @@ def searchable(num_layers: int) -> list[Sublayer]:
     return [part for layer in range(1, num_layers - 1) for part in (Sublayer(layer, "attn"), Sublayer(layer, "mlp"))]
 
 
+def count_at(num_layers: int, ratio: float) -> int:
+    """How many of them a draft leaves out at ``ratio`` (SWIFT's r); 0 where the model is too shallow for one."""
+    return int(len(searchable(num_layers)) * ratio)
+
+
 def skipped_by(plan: LayerPlan) -> frozenset[Sublayer]:
     attn = (Sublayer(layer, "attn") for layer in plan.skip_attn)
     mlp = (Sublayer(layer, "mlp") for layer in plan.skip_mlp)

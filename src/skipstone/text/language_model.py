@@ -56,12 +56,12 @@ class LanguageModel:
         self.network: Network = network or loaded.network
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
-        self.notes = loaded.notes  # what one would not expect of the model, a line each
         self.drafter = drafter
         self._measure_costs = measure_costs
         self.plans = plans
         self._memories = Memories(plans)
-        self._drafter(drafter)  # a setting that does not fit the model is told at once
+        made = self._drafter(drafter)  # a setting that does not fit the model is told at once
+        self.notes = [*loaded.notes, *getattr(made, "notes", [])]  # what one would not expect of it, a line each
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
         """Generate one text; ``settings`` are those of GenerationSettings (max_new_tokens, temperature, …).
