@@ -85,7 +85,6 @@ class Tuner:
     head: bool | int = True
     clock: Callable[[], float] = perf_counter
 
-    warm: LayerPlan | None = None  # to try before anything else: what an earlier run found
     plan: LayerPlan | None = None
     book: Book = field(default_factory=Book)
     budget: Budget = field(init=False)
