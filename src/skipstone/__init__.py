@@ -59,7 +59,8 @@ def load(
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
     from .plugins import read_spec
     from .store import cache_folders
-    from .store.costs import measured_costs
+    from .store.costs import machine_name, measured_costs
+    from .store.shelf import PlanShelf
     from .text.language_model import LanguageModel
     from .text.locate import Finder
     from .text.progress import to_stderr
@@ -79,14 +80,20 @@ def load(
         device_map=device_map,
         weights=weights,
     )
-    for note in loaded.notes:
-        tell(note)
     network = _exact(loaded.network) if exact else None
     if exact:
         tell("exact mode: proven on this machine; rows of a batch run one by one")
     label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
-    costs = partial(measured_costs, network or loaded.network, label, cache_folders(cache), tell)
-    return LanguageModel(loaded, drafter, costs, network)
+    folders, runs = cache_folders(cache), network or loaded.network
+    costs = partial(measured_costs, runs, label, folders, tell)
+    plans = None
+    if loaded.fingerprint is not None:
+        machine = partial(machine_name, runs, loaded.network.weights)
+        plans = PlanShelf(folders.plans, loaded.name, runs.num_layers, loaded.fingerprint, machine, tell)
+    ready = LanguageModel(loaded, drafter, costs, network, plans)
+    for note in ready.notes:
+        tell(note)
+    return ready
 
 
 def _exact(network: Network) -> Network:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -29,7 +30,7 @@ class Pick:
     scores: Tensor  # [V] processed draft scores, without noise
     probs: Tensor | None = None  # [V]: the distribution drawn from, for rules that ask for it
 
-    @property
+    @cached_property
     def confidence(self) -> float:
         """The draft's probability of its first choice, noise aside."""
         return float((self.scores[self.tokens[0]] - self.scores.logsumexp(-1)).exp())
@@ -176,7 +177,7 @@ class Rejection:
 
     def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
         if width != 1:
-            raise UsageError(f"the rejection rule judges chains only: use width=1, not {width}")
+            raise UsageError(f"the rejection rule judges chains only: use width=1, not {width} (swift: bands=off)")
         token = int(sampler.perturbed(scores[None], [depth], Stream.DRAFT)[0].argmax())
         return Pick([token], scores, _distribution(scores, sampler))
 

@@ -214,7 +214,7 @@ class Engine:
         began = perf_counter()
         draft = rows[0].drafter.propose(self._state(rows))
         check_draft(draft, [row.tokens[-1] for row in rows], self.network)
-        drafted = perf_counter()
+        drafted, searched = perf_counter(), draft.search_s
         hidden = self._verify(draft, rows)
         if self._spoilt(draft, hidden, rows):
             draft = root_only(torch.tensor([row.tokens[-1] for row in rows], device=self.network.device))
@@ -231,7 +231,8 @@ class Engine:
                 self.cache.wipe(row.index)
         ended = perf_counter()
         share = 1 / len(rows)
-        timing = Timing((drafted - began) * share, (verified - drafted) * share, 0.0, (ended - verified) * share)
+        drafting = drafted - began - searched
+        timing = Timing(drafting * share, (verified - drafted) * share, searched * share, (ended - verified) * share)
         records = [row.record(n, outcome, timing) for row, n, outcome in zip(rows, nodes, outcomes, strict=True)]
         self._emissions += map(_emission, outcomes, records)
         for row, record in zip(rows, records, strict=True):

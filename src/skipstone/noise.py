@@ -24,6 +24,7 @@ class Stream(IntEnum):
     DROP_KEY = 4  # training: seeds by step, layer, micro-batch and rank
     DROP_COUNT = 5  # how many samples a layer drops
     DROP_ROWS = 6  # which ones
+    SEARCH = 7  # plans tried at random
 
 
 def key(seed: int, position: int, stream: Stream = Stream.TOKEN) -> int:

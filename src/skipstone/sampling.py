@@ -211,6 +211,16 @@ class RowSampler:
             return scores
         return scores + torch.stack([self.noise(depth, stream) for depth in depths])
 
+    def said(self, logits: Tensor, positions: Sequence[int]) -> list[int]:
+        """What ``logits`` [N, V] after earlier ``positions`` [N] would have said, by temperature and noise.
+
+        A judgement of a plan on text long chosen: penalties, constraint and cuts of back then are left out.
+        """
+        if self.greedy:
+            return logits.argmax(-1).tolist()
+        scores = widened(logits) / self.params.temperature
+        return self.perturbed(scores, [p + 1 - self.length for p in positions]).argmax(-1).tolist()
+
     def _mask(self, constraint: Constraint, path: Sequence[int]) -> Tensor:
         mask = constraint.mask(path)
         if mask.dtype != torch.bool or mask.shape != (self.vocab_size,):

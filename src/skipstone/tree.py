@@ -117,6 +117,7 @@ class Draft:
     live: Tensor  # [B, N] bool; a filler (False) is never accepted nor counted, and neither is anything below it
     resume: Resume | None = None
     probs: Tensor | None = None  # [B, N - 1, V]: what node n + 1 was drawn from; only chains under the rejection rule
+    search_s: float = 0.0  # seconds of proposing that went to the search for a better draft
 
     def __post_init__(self) -> None:
         want = (self.tokens.shape[0], len(self.topology))

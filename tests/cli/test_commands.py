@@ -19,7 +19,9 @@ def test_the_version_is_the_packages(run: Run) -> None:
     assert run("--version").out == f"skipstone {skipstone.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["generate", "pull", "drafters", "check", "train", "demo", "bench"])
+@pytest.mark.parametrize(
+    "command", ["generate", "pull", "drafters", "check", "train", "tune", "plans", "demo", "bench"]
+)
 def test_every_command_has_help(run: Run, command: str) -> None:
     result = run(command, "--help")
     assert result.code == 0

@@ -37,14 +37,14 @@ def _spied(options: Options, request: Request, net=None) -> list[tuple[DraftStat
 @pytest.mark.parametrize(
     ("options", "plan"),
     [
-        (Options(), LayerPlan.skipping(6, [1, 3], [1, 3])),
+        (Options(), None),
         (Options(plan="uniform"), LayerPlan.skipping(6, [1, 3], [1, 3])),
         (Options(attn="1+3-5"), LayerPlan.skipping(6, attn=[1, 3, 4, 5])),
         (Options(mlp="0", attn="2"), LayerPlan.skipping(6, attn=[2], mlp=[0])),
         (Options(mlp="2-2+2"), LayerPlan.skipping(6, mlp=[2])),
     ],
 )
-def test_options_name_the_sublayers_to_skip(options: Options, plan: LayerPlan):
+def test_options_name_the_sublayers_to_skip_or_leave_it_to_a_search(options: Options, plan: LayerPlan | None):
     assert SkipDrafter(options, tiny_network(layers=6)).plan == plan
 
 
@@ -60,7 +60,7 @@ def test_layers_beyond_the_last_are_refused(text: str):
         SkipDrafter(Options(mlp=text), network())
 
 
-@pytest.mark.parametrize("options", [{"depth": 0}, {"width": 0}, {"plan": "swift"}, {"plan": "uniform", "attn": "1"}])
+@pytest.mark.parametrize("options", [{"depth": -1}, {"width": 0}, {"plan": "swift"}, {"plan": "uniform", "attn": "1"}])
 def test_options_that_cannot_work_are_refused(options: dict[str, object]):
     with pytest.raises(UsageError, match="skip:"):
         Options(**options)
@@ -68,7 +68,7 @@ def test_options_that_cannot_work_are_refused(options: dict[str, object]):
 
 def test_a_model_of_two_layers_has_none_to_skip_between_them():
     with pytest.raises(PlanError, match="2 layers"):
-        SkipDrafter(Options(), tiny_network(layers=2))
+        SkipDrafter(Options(plan="uniform"), tiny_network(layers=2))
 
 
 def test_it_drafts_what_the_model_without_those_sublayers_says():
@@ -86,20 +86,20 @@ def test_it_drafts_what_the_model_without_those_sublayers_says():
 
 @pytest.mark.parametrize(("depth", "width"), [(1, 1), (3, 1), (3, 2), (1, 5)])
 def test_it_drafts_a_comb_of_the_depth_and_width_asked_for(depth: int, width: int):
-    _, draft = _spied(Options(depth=depth, width=width), Request([1, 2], 30))[0]
+    _, draft = _spied(Options(plan="uniform", depth=depth, width=width), Request([1, 2], 30))[0]
     assert draft.topology == Topology.comb((width,) * depth)
     assert bool(draft.live.all())
 
 
 def test_a_width_beyond_the_vocabulary_takes_all_of_it():
     net = tiny_network(vocab_size=3)
-    _, draft = _spied(Options(depth=2, width=9), Request([1, 2], 30), net)[0]
+    _, draft = _spied(Options(plan="uniform", depth=2, width=9), Request([1, 2], 30), net)[0]
     assert draft.topology == Topology.comb((3, 3))
 
 
 def test_a_row_that_needs_less_than_the_others_gets_fillers():
     net = network()
-    spy = Spy(Options(depth=4, width=2), net)
+    spy = Spy(Options(plan="uniform", depth=4, width=2), net)
     engine = Engine(net, spy, rows=2, capacity=SLOTS)
     engine.admit(Request([1, 2], 2))
     engine.admit(Request([1, 2], 20))

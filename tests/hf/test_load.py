@@ -14,11 +14,13 @@ from tiny_folder import tiny_folder
 from transformers import AutoModelForCausalLM
 
 import skipstone
+from skipstone.draft.none import NoDrafter
 from skipstone.errors import CheckpointError, ModelNotFound, SkipstoneError, UnsupportedModel, UsageError
 from skipstone.hf.load import load_folder
 from skipstone.hf.quiet import quiet
 from skipstone.hf.trained import trained_exits
 from skipstone.hf.wiring import Wiring
+from skipstone.testing import tiny_network
 
 TOKENS = torch.tensor([[5, 90, 7, 33]])
 
@@ -86,6 +88,13 @@ def test_notes_are_told_while_loading(spoilt: Path) -> None:
     change(spoilt / "config.json", skipstone_exits=[2])
     skipstone.load(spoilt, progress=said.append)
     assert said == ["config.json records trained exits: layers 2"]
+
+
+def test_what_the_drafter_has_to_say_is_told_as_well(folder: Path) -> None:
+    said: list[str] = []
+    drafter = NoDrafter(NoDrafter.Options(), tiny_network())
+    drafter.notes = ["this drafter never drafts"]
+    assert skipstone.load(folder, drafter=drafter, progress=said.append).notes == said == drafter.notes
 
 
 @pytest.mark.parametrize(

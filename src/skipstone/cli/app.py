@@ -15,8 +15,10 @@ from .generate import generate
 from .inspect import inspect
 from .options import Debug
 from .outcome import Invocation
+from .plans import plans_app
 from .pull import pull
 from .train import train
+from .tune import tune
 
 
 def run(invocation: Invocation) -> None:
@@ -34,8 +36,9 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(skipstone)
-    for command in (generate, pull, inspect, drafters, check, train, demo):
+    for command in (generate, pull, inspect, drafters, check, train, tune, demo):
         app.command()(command)
+    app.add_typer(plans_app(), name="plans")
     app.add_typer(bench_app(), name="bench")
     return app
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as o
+from .bench_swift import swift
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ def bench_app() -> typer.Typer:
     app = typer.Typer(no_args_is_help=True, help="Measure this machine, this model, and what others do with them.")
     app.callback()(bench)
     app.command()(efficiency)
+    app.command()(swift)
     return app
 
 
@@ -60,7 +62,7 @@ def efficiency(
     chosen = select(only or [], known)
     models = RealModels(model, cache, offline)
     effort = Effort.quick() if quick else Effort()
-    lab = Lab(models, effort, _tell, rivals=rivals and not offline, cache=cache)
+    lab = Lab(models, effort, tell, rivals=rivals and not offline, cache=cache)
     report = Report(facts(lab))
     try:
         with interruptible():
@@ -69,14 +71,14 @@ def efficiency(
         if as_json:
             print(json.dumps(report.to_json()))
         else:
-            _show(report, chosen)
+            show(report, chosen)
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
+def show(report: reports.Report, chosen: Sequence[Part]) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 160)

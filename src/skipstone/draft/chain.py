@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -11,18 +12,27 @@ from ..accept import Pick
 from ..drafting import DraftState
 from ..plan import LayerPlan
 from ..tree import Draft, Resume, Topology
+from .bands import Bands
 from .head import DraftHead
+
+Enough = Callable[[list[list[Pick]]], bool]  # picks by depth and row -> whether drafting should stop here
 
 
 @dataclass
 class Backbone:
-    """A drafted backbone: its picks by depth and row, and the hidden states [B, 1, H] of the nodes already run."""
+    """A drafted backbone: its picks by depth and row, and the hidden states [B, 1, H] of the nodes already run.
+
+    ``depth`` tokens, or fewer where ``enough`` says so; the token it was asked about is drafted all the same.
+    ``width`` choices at each depth, or as many as ``bands`` says of each token, where there is room.
+    """
 
     state: DraftState
     plan: LayerPlan
     depth: int
     head: DraftHead
     width: int = 1
+    enough: Enough | None = None
+    bands: Bands | None = None
     picks: list[list[Pick]] = field(default_factory=list)
     hidden: list[Tensor] = field(default_factory=list)
 
@@ -30,6 +40,8 @@ class Backbone:
         self.head.look(self.state, self.plan, self.depth)
         while len(self.picks) < self.depth:
             self._extend()
+            if self.enough is not None and self.enough(self.picks):
+                break
 
     @property
     def chosen(self) -> list[list[int]]:
@@ -43,7 +55,7 @@ class Backbone:
         newest = [path[-1] if path else pending for path, pending in zip(paths, state.pending, strict=True)]
         self.hidden.append(self.run(torch.tensor(newest)[:, None], Topology.chain(len(self.hidden) + 1)))
         logits = self.head(state, self.hidden[-1])
-        self.picks.append(state.pick(logits, paths, self.width))
+        self.picks.append(state.pick(logits, paths, self.width if self.bands is None else self.bands.widest))
 
     def run(self, tokens: Tensor, topology: Topology) -> Tensor:
         """Run the last nodes of ``topology``, tokens [B, n], after those already run; hidden states [B, n, H]."""
@@ -55,7 +67,8 @@ class Backbone:
     def draft(self) -> Draft:
         """The comb of backbone and siblings; what a row's limits leave no use for is not live."""
         state = self.state
-        widths = tuple(min(len(pick.tokens) for pick in picks) for picks in self.picks)
+        wanted = self._wanted()
+        widths = self._shared(wanted)
         topology = Topology.comb(widths)
         siblings = [
             [t for picks, w in zip(self.picks, widths, strict=True) for t in picks[b].tokens[1:w]]
@@ -64,8 +77,27 @@ class Backbone:
         rows = [[p, *c, *s] for p, c, s in zip(state.pending, self.chosen, siblings, strict=True)]
         usable = torch.tensor(state.limits.depths).clamp_min(0)[:, None]
         live = topology.depths <= usable
+        if self.bands is not None:
+            live = live & _kept(wanted, widths)
         device = state.network.device
         return Draft(topology, torch.tensor(rows, device=device), live.to(device), probs=self._probs())
+
+    def _wanted(self) -> list[list[int]]:
+        """Choices by depth and row."""
+        if self.bands is None:
+            return [[len(pick.tokens) for pick in picks] for picks in self.picks]
+        return [[min(self.bands(pick), len(pick.tokens)) for pick in picks] for picks in self.picks]
+
+    def _shared(self, wanted: list[list[int]]) -> tuple[int, ...]:
+        """Choices by depth that all rows have nodes for; the shallow depths come first where room is short."""
+        if self.bands is None:
+            return tuple(map(min, wanted))
+        spare = self.state.limits.nodes - 1 - len(wanted)
+        widths: list[int] = []
+        for by_row in wanted:
+            widths.append(1 + min(max(by_row) - 1, spare))
+            spare -= widths[-1] - 1
+        return tuple(widths)
 
     def resumed(self, draft: Draft) -> Draft:
         """``draft`` with the hidden states of all its nodes: those not yet run share one pass of the plan."""
@@ -79,6 +111,15 @@ class Backbone:
             [p.probs for picks in self.picks if (p := picks[b]).probs is not None] for b in range(len(self.state.rows))
         ]
         return torch.stack([torch.stack(row) for row in by_row]) if by_row and by_row[0] else None
+
+
+def _kept(wanted: list[list[int]], widths: tuple[int, ...]) -> Tensor:
+    """[B, N] bool: the nodes of the comb that each row wants; the backbone it always does."""
+    rows = []
+    for row in zip(*wanted, strict=True):
+        siblings = [n < want for want, width in zip(row, widths, strict=True) for n in range(1, width)]
+        rows.append([True] * (1 + len(widths)) + siblings)
+    return torch.tensor(rows)
 
 
 def room_for_depth(state: DraftState, depth: int, width: int) -> int:

@@ -64,6 +64,11 @@ class DraftHead:
         self._proposals = 0
 
     @property
+    def step_head(self) -> bool | int:
+        """What it costs, as ``Step.head`` has it."""
+        return self.size if self.narrow else True
+
+    @property
     def uses_costs(self) -> bool:
         return self.auto and self.size < self.network.vocab_size
 

@@ -9,62 +9,119 @@ from ..errors import PlanError, UsageError
 from ..network import Network
 from ..plan import LayerPlan
 from ..request import Request
+from ..search.found import Found, Warm
+from ..search.guided import GuidedSearcher
+from ..search.tuner import Tuner, TunerOptions
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
 from .head import HELP, DraftHead, check_head
+from .tuned import Tuned
+
+_DEPTH = 4  # tokens drafted with a given plan
+_DEEPEST = 16  # and with one that was found
 
 
 class SkipDrafter:
-    """The model without some of its sublayers (a fixed plan), drafting a chain or a comb tree (SWIFT)."""
+    """The model without some of its sublayers, which it finds out while it generates, or is told (SWIFT)."""
 
     @dataclass(frozen=True)
     class Options:
-        plan: str = field(default="", metadata={"help": "uniform: every other layer; leave out to name sublayers"})
+        plan: str = field(default="", metadata={"help": "uniform: every other layer; leave out to search for a plan"})
         attn: str = field(default="", metadata={"help": "attention sublayers to skip, as 3+5+8-11"})
         mlp: str = field(default="", metadata={"help": "MLP sublayers to skip, as 3+5+8-11"})
-        depth: int = field(default=4, metadata={"help": "tokens drafted at most"})
+        depth: int = field(default=0, metadata={"help": "tokens drafted at most; 0: as pays, or 4 with a given plan"})
         width: int = field(default=1, metadata={"help": "choices kept at each depth"})
         head: str = field(default="auto", metadata={"help": HELP})
+        window: int = field(default=32, metadata={"help": "verified tokens that a plan is tried on"})
+        budget: float = field(default=0.01, metadata={"help": "share of the time that the search may take"})
+        loan: int = field(default=80, metadata={"help": "plain steps that it may take in advance"})
+        task: str = field(default="", metadata={"help": "a label of yours: plans are kept for each"})
+        keep: bool = field(default=True, metadata={"help": "begin with the plan kept on disk, and keep the one found"})
 
         def __post_init__(self) -> None:
             check_head("skip", self.head)
-            if self.depth < 1 or self.width < 1:
-                raise UsageError(f"skip: depth={self.depth} and width={self.width} must be 1 or more")
+            if self.depth < 0 or self.width < 1:
+                raise UsageError(f"skip: depth={self.depth} and width={self.width}: use 0 or more, and 1 or more")
             if self.plan not in ("", "uniform"):
                 raise UsageError(f"skip: plan={self.plan!r} is not known: use plan=uniform, or attn=… and mlp=…")
             if self.plan and (self.attn or self.mlp):
                 raise UsageError("skip: plan and attn/mlp contradict each other: give one or the other")
+            if "," in self.task or not self.task.isprintable():
+                raise UsageError(f"skip: task={self.task!r} is no label: use printable characters without commas")
+            self.tuning()
+
+        def tuning(self) -> TunerOptions:
+            """Raises UsageError for what leaves nothing to search with."""
+            return TunerOptions(self.window, self.budget, self.loan, self.depth or _DEEPEST)
 
     def __init__(self, options: Options, network: Network) -> None:
         self.options = options
         self.head = DraftHead(options.head, network)
         self.plan = _plan(options, network.num_layers)
+        layers = network.num_layers
+        tuner = Tuner(layers, lambda: GuidedSearcher(layers), options.tuning())
+        self.tuned = None if self.plan is not None else Tuned(tuner, self.head)
 
     @property
     def uses_costs(self) -> bool:
-        return self.head.uses_costs
+        return self.tuned is not None or self.head.uses_costs
+
+    @property
+    def memory(self) -> Tuned | None:
+        """What the search knows, for the next drafter with these options to go on from."""
+        return self.tuned
+
+    def recall(self, memory: Tuned) -> None:
+        """Go on from what another drafter's search found."""
+        self.tuned = Tuned(memory.tuner, self.head, memory.calibration)
+
+    @property
+    def task(self) -> str | None:
+        """The label that the plan found is kept under; None: it is not to be kept."""
+        return self.options.task if self.options.keep and self.tuned is not None else None
+
+    @property
+    def found(self) -> Found | None:
+        """The plan that the search has found, where it has."""
+        return None if self.tuned is None else self.tuned.tuner.found
+
+    def begin_with(self, warm: Warm) -> None:
+        """Try this plan before any other. Raises PlanError where it does not fit the model."""
+        if self.tuned is not None:
+            warm.plan.check(self.tuned.tuner.network_layers)
+            self.tuned.tuner.warm = warm
 
     def admit(self, row: int, request: Request) -> None:
         pass
 
     def release(self, row: int) -> None:
         self.head.release(row)
+        if self.tuned is not None:
+            self.tuned.release(row)
 
     def propose(self, state: DraftState) -> Draft:
-        depth = room_for_depth(state, self.options.depth, self.options.width)
-        if depth == 0:
+        options = self.options
+        if self.tuned is not None:
+            return self.tuned.propose(state, options.depth, options.width)
+        depth = room_for_depth(state, options.depth or _DEPTH, options.width)
+        if depth == 0 or self.plan is None:
             return state.nothing()
-        return Backbone(state, self.plan, depth, self.head, self.options.width).draft()
+        return Backbone(state, self.plan, depth, self.head, options.width).draft()
 
     def observe(self, record: StepRecord) -> None:
         self.head.observe(record)
+        if self.tuned is not None:
+            self.tuned.observe(record)
 
 
-def _plan(options: SkipDrafter.Options, num_layers: int) -> LayerPlan:
+def _plan(options: SkipDrafter.Options, num_layers: int) -> LayerPlan | None:
+    """The plan that was given, if any."""
     if options.attn or options.mlp:
         attn, mlp = _layers(options.attn, num_layers), _layers(options.mlp, num_layers)
         return LayerPlan.skipping(num_layers, attn, mlp)
+    if not options.plan:
+        return None
     if num_layers < 3:
         raise PlanError(f"skip: a model of {num_layers} layers has none between its first and last to skip")
     return LayerPlan.uniform(num_layers)

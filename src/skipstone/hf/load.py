@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import CheckpointError, UsageError
 from .adapters import Adapter, merge, need_peft
 from .checkpoint import Checkpoint, read_checkpoint
+from .fingerprint import fingerprint
 from .fused import FusedNetwork
 from .notes import notes_on
 from .placing import DeviceMap, pick_device, pick_dtype
@@ -33,6 +35,7 @@ class LoadedModel:
     parity_gap: float
     notes: list[str] = field(default_factory=list)
     build: Callable[[], Any] | None = None  # the transformers model, loaded anew
+    fingerprint: Callable[[], str] | None = None  # which model it is, where it came from a folder
 
     @property
     def path(self) -> str:
@@ -86,7 +89,8 @@ def load_folder(
         ready = prepare(model, weights)
     notes = [*merged, *notes_on(checkpoint, ready.network, dtype, adapters), *ready.notes]
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
-    return LoadedModel(name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, build)
+    identify = partial(fingerprint, checkpoint, adapters)
+    return LoadedModel(name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, build, identify)
 
 
 def _tokenizer(folder: Path, adapters: Sequence[Adapter]) -> HFTokenizer:

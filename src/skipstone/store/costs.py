@@ -64,6 +64,14 @@ def device_name(device: torch.device) -> str:
     return f"{device.type} {cpu_name()}"
 
 
+def machine_name(network: Network, weights: str) -> str:
+    """What predicted speeds hold for: the device, its threads, and how it holds the weights."""
+    dtype = str(network.dtype).removeprefix("torch.")
+    kind = dtype if weights == "stock" else f"{weights} weights"
+    threads = f", {torch.get_num_threads()} threads" if network.device.type == "cpu" else ""
+    return f"{device_name(network.device)}{threads}, {kind}"
+
+
 def cpu_name() -> str:
     """The model name of the processor where the system tells it, else what Python knows."""
     try:

@@ -1,4 +1,4 @@
-"""Where things lie on disk: downloads, models and measured costs under one cache folder."""
+"""Where things lie on disk: downloads, models, measured costs and plans under one cache folder."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class Folders:
     def costs(self) -> Path:
         """Measured costs, a file for each combination of model, machine and settings."""
         return self.root / "costs"
+
+    @property
+    def plans(self) -> Path:
+        """Plans found, a file for each model."""
+        return self.root / "plans"
 
     def model(self, name: str) -> Path:
         return self.models / name

@@ -20,6 +20,7 @@ from ..row import Emission
 from ..sampling import derived_seed
 from ..stopping import StopRule, StopTokens
 from .generation import Generation, Piece
+from .memories import Memories, Plans
 from .prompt import Prompt, token_ids, valid_messages, valid_text
 from .settings import GenerationSettings
 from .stop_strings import StopStrings
@@ -43,20 +44,24 @@ class LanguageModel:
         drafter: str | Drafter = "none",
         measure_costs: Callable[[], CostTable] | None = None,
         network: Network | None = None,
+        plans: Plans | None = None,
     ) -> None:
         """``measure_costs`` tells what steps cost; asked once, when a drafter first wants to know.
 
         ``network`` runs in the place of the loaded one: the same, wrapped (ExactNetwork, GraphedNetwork).
+        ``plans`` outlive the process.
         """
         self.loaded = loaded
         self.name = loaded.name
         self.network: Network = network or loaded.network
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
-        self.notes = loaded.notes  # what one would not expect of the model, a line each
         self.drafter = drafter
         self._measure_costs = measure_costs
-        self._drafter(drafter)  # a setting that does not fit the model is told at once
+        self.plans = plans
+        self._memories = Memories(plans)
+        made = self._drafter(drafter)  # a setting that does not fit the model is told at once
+        self.notes = [*loaded.notes, *getattr(made, "notes", [])]  # what one would not expect of it, a line each
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
         """Generate one text; ``settings`` are those of GenerationSettings (max_new_tokens, temperature, …).
@@ -146,7 +151,7 @@ class LanguageModel:
     def _drafter(self, drafter: str | Drafter) -> Drafter:
         """A drafter for one engine: of a name a new one, as generations may overlap."""
         if isinstance(drafter, str):
-            return make_drafter(drafter, self.network)
+            return self._memories.give(drafter, make_drafter(drafter, self.network))
         if not callable(getattr(drafter, "propose", None)):
             raise UsageError(f'drafter={drafter!r} is neither a name like "ngram" nor a drafter')
         return drafter
@@ -176,6 +181,7 @@ class LanguageModel:
         finally:
             for row in writers.keys() - set(engine.free_rows):
                 engine.release(row)
+            self._memories.keep(drafter)
 
     def _admit(
         self,

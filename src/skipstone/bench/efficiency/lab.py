@@ -64,6 +64,7 @@ class Effort:
     nodes: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16)
     context: int = 256
     contexts: tuple[int, ...] = (64, 256, 1024, 2048)
+    stream: Rounds = field(default_factory=lambda: Rounds(100, 280.0, 10))  # texts of a stream, one by one
     timeout_s: float = 280.0  # of another process
     calibration_s: float = 2.0
     quick_only: bool = False  # the figures mean nothing
@@ -85,6 +86,7 @@ class Effort:
             head=32,
             context=32,
             contexts=(8, 64),
+            stream=Rounds(2, 20.0),
             timeout_s=60.0,
             calibration_s=0.2,
             quick_only=True,

@@ -1,0 +1,178 @@
+"""A real model grown with idle layers at hidden places: how soon the search finds them, and what decoding gains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from ...calibrate import measure
+from ...cost import CostModel, Step
+from ...draft.none import NoDrafter
+from ...draft.skip import SkipDrafter
+from ...hf.prepare import prepare
+from ...network import Network
+from ...plan import LayerPlan
+from ...search.found import Warm
+from ...search.pricing import Pricing
+from ...search.sublayer import skipped_by
+from ...search.tuner import Tuner
+from ..efficiency.lab import Lab
+from ..efficiency.part import Figure, Findings, Part
+from ..efficiency.planted_skip import grown
+from ..efficiency.steps import Runs
+from ..planted import PlantedModel
+from ..timing import Estimate, interleaved, paired_ratio, seconds
+from .stream import Stream, Told
+
+KIND = "float32"
+_ENOUGH = 0.95  # of the best plan's predicted speed
+_TEXTS = 12  # to search in, at most
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A planted model, packed, with its costs and prompts."""
+
+    model: PlantedModel
+    network: Network
+    costs: CostModel
+    prompts: Sequence[Sequence[int]]
+
+    @classmethod
+    def made(cls, lab: Lab) -> Planted:
+        model, _, prompts = grown(lab)
+        network = prepare(model.model, KIND).network
+        return cls(model, network, CostModel(measure(network, lab.effort.calibration_s)), prompts)
+
+    @property
+    def pricing(self) -> Pricing:
+        context = sum(map(len, self.prompts)) // len(self.prompts)
+        return Pricing(self.costs, self.network.num_layers, 1, context)
+
+    def worth(self, plan: LayerPlan, share: float) -> float:
+        """Predicted speed over that of the best plan; ``share``: how much the target would say likewise."""
+        right = skipped_by(plan) <= skipped_by(self.model.best)
+        found = self.pricing.forecast(plan, lambda _: 1.0 if right else share)
+        return found.speed / self.pricing.forecast(self.model.best, lambda _: 1.0).speed
+
+
+def part() -> Part:
+    figures = (
+        Figure("planted_speedup", "drafted / plain with the plan that was found"),
+        Figure("planted_model_share", "of M / (K·c + v), its parts measured in the same rounds", "≥ 0.9"),
+        Figure("candidates_to_95_cold", "plans tried until one is worth 95 % of the best", "≤ 40"),
+        Figure("candidates_to_95_warm", "the same, starting from what an earlier run kept", "≤ 5"),
+    )
+    return Part("planted", figures, run)
+
+
+def run(lab: Lab) -> Findings:
+    planted = Planted.made(lab)
+    cold, found = searched(planted, lab, None)
+    warm, _ = searched(planted, lab, found)
+    pair = compared(planted, found, lab)
+    return {
+        "planted_speedup": pair.speedup,
+        "planted_model_share": pair.speedup.value / pair.predicted,
+        "candidates_to_95_cold": cold,
+        "candidates_to_95_warm": warm,
+        "planted_plan": {"found": _named(found), "best": _named(planted.model.best)},
+        "planted_mean_accepted": median(step.emitted for text in pair.texts for step in text.steps),
+    }
+
+
+def searched(planted: Planted, lab: Lab, warm: LayerPlan | None) -> tuple[int, LayerPlan]:
+    """How many plans were tried until one was good enough, and the best one after a few texts."""
+    drafter = SkipDrafter(SkipDrafter.Options(), planted.network)
+    tuner = tuner_of(drafter)
+    tuner.warm = None if warm is None else Warm(warm, settled=True)
+    stream = Stream(planted.network, drafter, planted.costs, lab.clock)
+    for number in range(_TEXTS):
+        stream.decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
+        if not tuner.searching:
+            break
+    trials = [event for event in tuner.events if event.what in ("trial", "adopted")]
+    tried = 0
+    for event in trials:
+        tried += event.what == "trial"
+        if event.what == "adopted" and event.plan and planted.worth(event.plan, event.hits / event.of) >= _ENOUGH:
+            break
+    lab.tell(f"  {tried} plans tried {'warm' if warm else 'cold'}; search took {tuner.budget.used:.1%} of the time")
+    return tried, tuner.plan or LayerPlan.full(planted.network.num_layers)
+
+
+def tuner_of(drafter: SkipDrafter) -> Tuner:
+    if drafter.tuned is None:
+        raise ValueError("the drafter was given a plan")
+    return drafter.tuned.tuner
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Seconds a token by round, the drafted texts, and milliseconds of the parts of a cycle measured beside them."""
+
+    plain: list[float]
+    drafted: list[float]
+    texts: list[Told]
+    step: float
+    draft: float
+    verify: float
+    depth: int  # that ``verify`` was measured at
+
+    @property
+    def speedup(self) -> Estimate:
+        return paired_ratio(self.plain, self.drafted)
+
+    @property
+    def predicted(self) -> float:
+        """M · plain / (K·c + v) over all cycles, K as they were."""
+        steps = [step for text in self.texts for step in text.steps]
+        cycles = sum(self._cycle(step.drafted) for step in steps)
+        return sum(text.emitted for text in self.texts) * self.step / cycles
+
+    def _cycle(self, drafted: int) -> float:
+        return drafted * self.draft + self.step + (self.verify - self.step) * drafted / self.depth
+
+
+def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
+    """The search's last word, drafting, against plain decoding."""
+    drafter = SkipDrafter(SkipDrafter.Options(), planted.network)
+    tuner_of(drafter).warm = Warm(plan, settled=True)
+    streams = {
+        "plain": Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock),
+        "drafted": Stream(planted.network, drafter, planted.costs, lab.clock),
+    }
+    texts: list[Told] = []
+
+    def arm(name: str, number: int) -> float:
+        told = streams[name].decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
+        if name == "drafted":
+            texts.append(told)
+        return told.per_token
+
+    for name in streams:
+        arm(name, 0)
+    depth = max(1, round(median(step.drafted for step in texts[-1].steps)))
+    texts.clear()
+    arms = {name: partial(arm, name) for name in streams}
+    runs = Runs(planted.network, planted.pricing.context + lab.effort.answer // 2)
+    full = LayerPlan.full(planted.network.num_layers)
+    calls = {
+        "step": runs.step(Step(full, 1)),
+        "draft": runs.chain(plan, depth, drafter.head.step_head),
+        "verify": runs.step(Step(full, depth + 1)),
+    }
+    arms |= {name: partial(_median_ms, call, lab) for name, call in calls.items()}
+    taken = interleaved(arms, lab.effort.rounds, lab.clock)
+    step, draft, verify = (median(taken[name]) for name in ("step", "draft", "verify"))
+    return Compared(taken["plain"], taken["drafted"], texts, step, draft / depth, verify, depth)
+
+
+def _median_ms(call: Callable[[], object], lab: Lab, _: int) -> float:
+    return median(seconds(call, lab.clock) for _ in range(lab.effort.steps))
+
+
+def _named(plan: LayerPlan) -> dict[str, list[int]]:
+    return {"attn": sorted(plan.skip_attn), "mlp": sorted(plan.skip_mlp)}

@@ -1,0 +1,44 @@
+"""skipstone bench swift"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from . import options as o
+
+
+def swift(
+    model: Annotated[str, typer.Option(metavar="MODEL", help="The real model to measure with.")] = "smollm2-135m",
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A part or figure; may be given several times.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Just see that it runs; the figures mean nothing.")] = False,
+    cache: o.Cache = None,
+    offline: o.Offline = False,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays."""
+    from ..bench.efficiency.lab import Effort, Lab
+    from ..bench.efficiency.models import RealModels
+    from ..bench.efficiency.registry import select
+    from ..bench.efficiency.report import Report, facts, run_parts
+    from ..bench.swift.registry import parts
+    from .bench import show, tell
+    from .loading import interruptible
+
+    known = parts()
+    chosen = select(only or [], known)
+    lab = Lab(RealModels(model, cache, offline), Effort.quick() if quick else Effort(), tell, cache=cache)
+    report = Report(facts(lab))
+    try:
+        with interruptible():
+            run_parts(chosen, known, lab, report)
+    finally:
+        if as_json:
+            print(json.dumps(report.to_json()))
+        else:
+            show(report, chosen)

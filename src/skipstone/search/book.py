@@ -1,0 +1,41 @@
+"""What is known of each plan tried: pooled over windows, old text counting less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..plan import LayerPlan
+
+_MEMORY = 256.0  # positions a share rests on at most
+_PRIOR_HITS, _PRIOR = 0.5, 1.0  # what it starts from, and how many positions that is worth
+
+
+@dataclass
+class Tally:
+    """hits/of, both real numbers, as old sights fade."""
+
+    hits: float = 0.0
+    of: float = 0.0
+
+    def add(self, hits: float, of: float, memory: float = _MEMORY) -> None:
+        kept = min(1.0, max(memory - of, 0.0) / self.of) if self.of else 1.0
+        self.hits = self.hits * kept + hits
+        self.of = self.of * kept + of
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1, neither reached: few sights prove little."""
+        return (self.hits + _PRIOR_HITS) / (self.of + _PRIOR)
+
+
+@dataclass
+class Book:
+    tallies: dict[LayerPlan, Tally] = field(default_factory=dict)
+
+    def add(self, plan: LayerPlan, hits: float, of: float) -> Tally:
+        tally = self.tallies.setdefault(plan, Tally())
+        tally.add(hits, of)
+        return tally
+
+    def clear(self) -> None:
+        self.tallies.clear()

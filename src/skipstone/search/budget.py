@@ -1,0 +1,24 @@
+"""How much time the search may take: a share of the run, and some of it in advance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Budget:
+    """``share`` of all time goes to the search; up to ``loan_ms`` are lent to it, and repaid before it gets more."""
+
+    share: float
+    loan_ms: float = 0.0
+    ran_ms: float = 0.0
+    spent_ms: float = 0.0
+
+    def allows(self, ms: float, *, on_loan: bool = True) -> bool:
+        """Whether a trial of about ``ms`` fits."""
+        return self.spent_ms + ms <= self.share * self.ran_ms + self.loan_ms * on_loan
+
+    @property
+    def used(self) -> float:
+        """The share it has taken so far."""
+        return self.spent_ms / self.ran_ms if self.ran_ms else 0.0

@@ -1,0 +1,86 @@
+"""What a plan is worth: tokens per millisecond of drafting with it, over those of plain decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..cost import CostModel, Step
+from ..plan import LayerPlan
+from .sublayer import Sublayer, plan_without
+
+
+class Costs(Protocol):
+    """What ``CostModel`` does here."""
+
+    def ms(self, step: Step) -> float: ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Costs where nothing was measured: an MLP as three attentions, whatever the nodes (weights are read once)."""
+
+    layers: int
+
+    def ms(self, step: Step) -> float:
+        ran = step.plan.stop - step.plan.start
+        parts = (ran - len(step.plan.skip_attn)) + 3 * (ran - len(step.plan.skip_mlp))
+        return parts * (1 + 0.02 * (step.tokens - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The best draft length for a plan, and what it comes to. ``depth`` 0: plain decoding is faster."""
+
+    depth: int
+    speed: float  # over plain decoding
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Costs for the rows and context at hand. ``head`` as in ``Step``, for drafts."""
+
+    costs: Costs
+    layers: int
+    rows: int
+    context: int
+    head: bool | int = True
+    deepest: int = 16
+
+    @property
+    def plain(self) -> float:
+        """Milliseconds of a plain step."""
+        return self._ms(LayerPlan.full(self.layers), 1)
+
+    def draft(self, plan: LayerPlan) -> float:
+        """Milliseconds of drafting one token."""
+        return self._ms(plan, 1, self.head)
+
+    def verify(self, depth: int) -> float:
+        """Milliseconds of verifying a chain of ``depth`` drafted tokens."""
+        return self._ms(LayerPlan.full(self.layers), depth + 1)
+
+    def forecast(self, plan: LayerPlan, acceptance: Callable[[int], float], most: int | None = None) -> Forecast:
+        """Tokens of a cycle over its cost, M / (K·c + v), at the best K; ``acceptance(i)`` is that at depth i = 1, …"""
+        plain, draft = self.plain, self.draft(plan)
+        best, reached, tokens = Forecast(0, 1.0), 1.0, 1.0
+        for depth in range(1, (most or self.deepest) + 1):
+            reached *= acceptance(depth)
+            tokens += reached
+            speed = tokens * plain / (depth * draft + self.verify(depth))
+            if speed > best.speed or best.depth == 0:
+                best = Forecast(depth, speed)
+        return best if best.speed > 1 else Forecast(0, best.speed)
+
+    def price(self, part: Sublayer) -> float:
+        """Milliseconds of one sublayer in a draft."""
+        full, without = LayerPlan.full(self.layers), plan_without(self.layers, [part])
+        return self._ms(full, 1, self.head) - self._ms(without, 1, self.head)
+
+    def _ms(self, plan: LayerPlan, nodes: int, head: bool | int = True) -> float:
+        return self.costs.ms(Step(plan, nodes, self.rows, self.context, head))
+
+
+def costs_of(costs: CostModel | None, layers: int) -> Costs:
+    return Uniform(layers) if costs is None else costs

@@ -1,0 +1,284 @@
+"""Search while text is generated: which plan to draft with, how far, and when to look for another one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from ..drafting import DraftState
+from ..errors import UsageError
+from ..plan import LayerPlan
+from ..telemetry import StepRecord
+from .book import Book, Tally
+from .budget import Budget
+from .disturbance import disturbances
+from .found import Found, Warm
+from .pricing import Forecast, Pricing, costs_of
+from .replay import replay
+from .searcher import Searcher, Trial
+from .sublayer import Sublayer, searchable, skipped_by
+from .window import Window
+
+_EVENTS = 4096
+_MARGIN = 1.02  # what a plan must promise over plain decoding
+_DISTRUST = 0.1  # more, after each plan that did not keep its promise
+_TRUST_AGAIN = 1000  # tokens drafted well, until all is forgiven
+_HOPELESS = 8  # trials without a plan that pays: no loans from here on
+_RECENT = 32.0  # drafted tokens that the acceptance of now rests on
+_DEPTH_PRIOR = 8.0  # and how many of them one depth needs to be believed
+
+
+@dataclass(frozen=True)
+class TunerOptions:
+    """``window`` γ: verified tokens replayed. ``share`` of all time for the search, ``loan`` plain steps lent to it."""
+
+    window: int = 32
+    share: float = 0.01
+    loan: int = 80
+    deepest: int = 16
+
+    def __post_init__(self) -> None:
+        if self.window < 2:
+            raise UsageError(f"a window of {self.window} verified tokens shows nothing: use 2 or more")
+        if not 0 < self.share <= 1:
+            raise UsageError(f"a search budget of {self.share} of the run: use a share above 0, up to 1")
+        if self.loan < 0 or self.deepest < 1:
+            raise UsageError(f"loan={self.loan} and depth={self.deepest}: use 0 or more, and 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing the tuner did; ``tokens`` is how many had been emitted, ``ms`` what it took."""
+
+    what: str  # "trial", "adopted", "dropped", "settled"
+    tokens: int
+    plan: LayerPlan | None
+    hits: int = 0
+    of: int = 0
+    speed: float = 0.0
+    ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to draft with now. ``rate``: tokens per millisecond that are expected of it."""
+
+    plan: LayerPlan
+    depth: int
+    acceptance: float
+    rate: float
+
+
+@dataclass
+class Tuner:
+    """The state of a search, over all the texts that a drafter serves.
+
+    *Optimisation*: one trial a step, while time allows. *Acceleration*: the plan found is used, and nothing is tried.
+    A plan whose drafts stop paying is dropped at once, and the search opens again on the text from there on.
+    """
+
+    network_layers: int
+    new_searcher: Callable[[], Searcher]
+    options: TunerOptions = field(default_factory=TunerOptions)
+    head: bool | int = True
+    clock: Callable[[], float] = perf_counter
+
+    plan: LayerPlan | None = None
+    book: Book = field(default_factory=Book)
+    budget: Budget = field(init=False)
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+    tokens: int = 0
+    best: Trial | None = None  # of this search, whether it pays or not
+    warm: Warm | None = None  # to be tried first
+    _searcher: Searcher | None = None  # None: settled
+    _trials: int = 0  # in this search
+    _recent: Tally = field(default_factory=Tally)
+    _depths: dict[int, Tally] = field(default_factory=dict)
+    _since: dict[int, int] = field(default_factory=dict)
+    _margin: float = _MARGIN
+    _adopted_at: int = 0
+    _adopted: Trial | None = None
+    _forecast: Forecast | None = None  # for the plan of now
+    _rankings: dict[LayerPlan, list[Sublayer]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.budget = Budget(self.options.share)
+        self._searcher = self.new_searcher()
+
+    @property
+    def searching(self) -> bool:
+        return self._searcher is not None
+
+    def told(self) -> str:
+        """In one line, what is drafted with, or why nothing is."""
+        if self.network_layers < 3:
+            return f"not drafting: a model of {self.network_layers} layers has none between its first and last to skip"
+        if self.plan is not None:
+            attn, mlp = len(self.plan.skip_attn), len(self.plan.skip_mlp)
+            return f"drafting without {attn} attention and {mlp} MLP sublayers, {self._recent.share:.0%} accepted"
+        if self.best is None:
+            return "not drafting: too little text so far to try anything on"
+        left_out, speed = len(skipped_by(self.best.plan)), self.best.speed
+        return (
+            f"not drafting: the best of {self._trials} plans tried leaves out {left_out} of "
+            f"{len(searchable(self.network_layers))} sublayers and would give {speed:.2f} times plain decoding"
+        )
+
+    @property
+    def found(self) -> Found | None:
+        """The plan in use, with what it showed; None while there is none."""
+        plan, trial, forecast = self.plan, self._adopted, self._forecast
+        if plan is None or trial is None or forecast is None or plan not in self.book.tallies:
+            return None
+        acceptance = self.book.tallies[plan].share
+        settled = not self.searching
+        return Found(plan, forecast.depth, forecast.speed, trial.matchness, acceptance, self.tokens, settled)
+
+    # what to draft with
+
+    def choose(self, state: DraftState) -> Choice | None:
+        """The plan of now with the draft length of now; None while plain decoding is faster."""
+        if self.plan is None:
+            return None
+        pricing = self._pricing(state)
+        found = pricing.forecast(self.plan, self._acceptance, self.options.deepest)
+        if found.depth == 0:
+            self._drop(state)
+            return None
+        self._forecast = found
+        return Choice(self.plan, found.depth, self._recent.share, found.speed / pricing.plain)
+
+    def _acceptance(self, depth: int) -> float:
+        """At this depth, given that all before were accepted."""
+        tally = self._depths.get(depth)
+        if tally is None:
+            return self._recent.share
+        return (tally.hits + _DEPTH_PRIOR * self._recent.share) / (tally.of + _DEPTH_PRIOR)
+
+    def observe(self, record: StepRecord) -> None:
+        self.tokens += record.emitted
+        self.budget.ran_ms += 1e3 * record.timing.total_s
+        if not record.drafted or self.plan is None:
+            return
+        judged = min(record.drafted, record.accepted + 1)
+        self._recent.add(record.accepted, judged, _RECENT)
+        self.book.add(self.plan, record.accepted, judged)
+        for depth in range(1, judged + 1):
+            self._depths.setdefault(depth, Tally()).add(float(depth <= record.accepted), 1, _RECENT)
+        if self.tokens - self._adopted_at > _TRUST_AGAIN:
+            self._margin = _MARGIN
+
+    def release(self, row: int) -> None:
+        """The text in ``row`` is over."""
+        self._since.pop(row, None)
+
+    # the search
+
+    def work(self, state: DraftState) -> float:
+        """Try one plan, if that is due and there is time for it. Seconds it took."""
+        if self.network_layers < 3:
+            return 0.0
+        pricing = self._pricing(state)
+        window = Window.newest(state, self.options.window, self._since)
+        self.budget.loan_ms = self.options.loan * pricing.plain
+        if len(window) < min(self.options.window, state.limits.nodes) // 2 or not self._affords(pricing, len(window)):
+            return 0.0
+        began = self.clock()
+        self._try(state, window, pricing)
+        seconds = self.clock() - began
+        self.budget.spent_ms += 1e3 * seconds
+        return seconds
+
+    def _affords(self, pricing: Pricing, nodes: int) -> bool:
+        if self._searcher is None and self.plan is not None:
+            return False  # acceleration
+        hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
+        return self.budget.allows(pricing.verify(nodes - 1), on_loan=self.searching and not hopeless)
+
+    def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
+        if self._searcher is None:
+            self._open()
+        began = self.clock()
+        assert self._searcher is not None
+        warm, self.warm = self.warm, None
+        plan = warm.plan if warm is not None else self._searcher.ask(_Signals(self, state, window, pricing))
+        if plan is None:
+            self._settle(began)
+            return
+        hits = replay(state, window, plan)
+        tally = self.book.add(plan, hits, len(window))
+        speed = pricing.forecast(plan, lambda _: tally.share, self.options.deepest).speed
+        trial = Trial(plan, hits, len(window), speed)
+        if warm is None:
+            self._searcher.tell(trial)
+        self._trials += 1
+        self._log("trial", plan, began, trial)
+        if self.best is None or speed > self.best.speed:
+            self.best = trial
+        if speed > self._promise(pricing):
+            self._adopt(trial)
+            if warm is not None and warm.settled:
+                self._settle(self.clock())
+
+    def _promise(self, pricing: Pricing) -> float:
+        """What a new plan must beat."""
+        if self.plan is None:
+            return self._margin
+        return max(pricing.forecast(self.plan, self._acceptance, self.options.deepest).speed, 1.0) * _MARGIN
+
+    def _adopt(self, trial: Trial) -> None:
+        self.plan, self._adopted_at = trial.plan, self.tokens
+        self._adopted, self._forecast = trial, None
+        self._recent, self._depths = Tally(), {}
+        tally = self.book.tallies[trial.plan]
+        self._recent.add(tally.hits * 16 / tally.of, 16)
+        self._log("adopted", trial.plan, self.clock(), trial)
+
+    def _drop(self, state: DraftState) -> None:
+        """Drafts do not pay any more: what is known is of another text."""
+        self._log("dropped", self.plan, self.clock())
+        self.plan = None
+        self._margin += _DISTRUST
+        for row, history in zip(state.rows, state.history, strict=True):
+            self._since[row] = len(history)
+        self._open()
+
+    def _open(self) -> None:
+        self.book.clear()
+        self._rankings.clear()
+        self._searcher, self._trials, self.best = self.new_searcher(), 0, None
+
+    def _settle(self, began: float) -> None:
+        self._searcher = None
+        self._log("settled", self.plan, began)
+
+    def _log(self, what: str, plan: LayerPlan | None, began: float, trial: Trial | None = None) -> None:
+        figures = (0, 0, 0.0) if trial is None else (trial.hits, trial.of, trial.speed)
+        self.events.append(Event(what, self.tokens, plan, *figures, 1e3 * (self.clock() - began)))
+
+    def _pricing(self, state: DraftState) -> Pricing:
+        context = max(map(len, state.history))
+        costs = costs_of(state.costs, self.network_layers)
+        return Pricing(costs, self.network_layers, len(state.rows), context, self.head, self.options.deepest)
+
+    def ranked(self, state: DraftState, window: Window, pricing: Pricing, plan: LayerPlan) -> list[Sublayer]:
+        """See ``Signals``; asked once for each plan of a search."""
+        if plan not in self._rankings:
+            missed = disturbances(state, window, plan)
+            parts = [part for part in searchable(self.network_layers) if part in missed]
+            prices = {kind: max(pricing.price(Sublayer(1, kind)), 1e-9) for kind in ("attn", "mlp")}
+            self._rankings[plan] = sorted(parts, key=lambda part: missed[part] / prices[part.kind])
+        return self._rankings[plan]
+
+
+@dataclass(frozen=True)
+class _Signals:
+    tuner: Tuner
+    state: DraftState
+    window: Window
+    pricing: Pricing
+
+    def ranked(self, plan: LayerPlan) -> list[Sublayer]:
+        return self.tuner.ranked(self.state, self.window, self.pricing, plan)

@@ -1,0 +1,72 @@
+"""A search for a plan now, on given prompts, rather than on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..draft.skip import SkipDrafter
+from ..errors import PlanError, RequestError
+from ..search.found import Found, Warm
+from ..search.searcher import Trial
+from ..search.tuner import Tuner
+from .language_model import LanguageModel
+from .prompt import Prompt
+
+_LOAN = 1_000_000  # plain steps: there is no limit
+
+
+@dataclass
+class Tuning:
+    """Texts of ``tokens`` tokens are generated, with a trial at every step that has text enough.
+
+    ``found`` is the newest plan that paid, also where a later text turned out to be of another kind; ``best`` the best
+    trial, whether it paid or not. Raises PlanError for a model too shallow to skip anything.
+    """
+
+    model: LanguageModel
+    task: str = ""
+    tokens: int = 128
+    found: Found | None = None
+    best: Trial | None = None
+    trials: int = 0
+    drafter: SkipDrafter = field(init=False)
+
+    def __post_init__(self) -> None:
+        network = self.model.network
+        if network.num_layers < 3:
+            raise PlanError(f"{self.model.name} has {network.num_layers} layers, and none between its first and last")
+        if self.tokens < 1:
+            raise RequestError(f"texts of {self.tokens} tokens show nothing: use 1 or more")
+        options = SkipDrafter.Options(task=self.task, budget=1.0, loan=_LOAN, keep=False)
+        self.drafter = SkipDrafter(options, network)
+        kept = None if self.model.plans is None else self.model.plans.get(self.task)
+        if kept is not None:
+            self.drafter.begin_with(Warm(kept.plan))  # and then look for a better one
+
+    @property
+    def tuner(self) -> Tuner:
+        assert self.drafter.tuned is not None
+        return self.drafter.tuned.tuner
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is left to try."""
+        return not self.tuner.searching
+
+    def run(self, prompts: Sequence[Prompt]) -> Iterator[int]:
+        """Generates until the search settles or the prompts end; after each step, how many prompts are done."""
+        for done, prompt in enumerate(prompts):
+            for _ in self.model.stream(prompt, drafter=self.drafter, max_new_tokens=self.tokens, seed=0):
+                self._look()
+                yield done
+                if self.settled:
+                    return
+            yield done + 1
+
+    def _look(self) -> None:
+        self.found = self.tuner.found or self.found
+        self.trials = sum(event.what == "trial" for event in self.tuner.events)
+        best = self.tuner.best
+        if best is not None and (self.best is None or best.speed > self.best.speed):
+            self.best = best

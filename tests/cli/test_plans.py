@@ -1,0 +1,239 @@
+"""``skipstone plans`` and ``skipstone tune``."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Run, assert_says
+from paying import layers_cost_everything, layers_cost_nothing
+from tiny_folder import tiny_folder
+
+from skipstone.cli.layer_map import drawn, picture
+from skipstone.hf.checkpoint import read_checkpoint
+from skipstone.hf.fingerprint import fingerprint
+from skipstone.plan import LayerPlan
+from skipstone.search.found import Found
+from skipstone.store import PlanShelf, cache_folders
+
+PLAN = LayerPlan.skipping(4, attn=[1, 2], mlp=[2])
+FOUND = Found(PLAN, depth=5, speed=1.4, matchness=0.94, acceptance=0.9, tokens=300, settled=True)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def plans(folder: Path, cache: Path) -> Path:
+    """A cache that has plans of the tiny model for two tasks; its plan file."""
+    name = fingerprint(read_checkpoint(folder))
+    where = cache_folders(cache).plans
+    shelf = PlanShelf(where, str(folder), 4, lambda: name, lambda: "a machine", lambda line: None)
+    shelf.keep("stories", FOUND)
+    shelf.keep("", FOUND)
+    return where / f"{name}.json"
+
+
+def test_what_is_kept_is_listed(run: Run, plans: Path, cache: Path) -> None:
+    result = run("plans", "list", "--cache", cache)
+    assert "stories" in result.out
+    assert plans.stem[:12] in result.out
+    entries = json.loads(run("plans", "list", "--json", "--cache", cache).out)
+    assert [(entry["task"], entry["attn"], entry["mlp"], entry["layers"]) for entry in entries] == [
+        ("", [1, 2], [2], 4),
+        ("stories", [1, 2], [2], 4),
+    ]
+
+
+def test_an_empty_list_says_how_to_fill_it(run: Run, cache: Path) -> None:
+    assert "skipstone tune" in run("plans", "list", "--cache", cache).out
+    assert run("plans", "list", "--json", "--cache", cache).out == "[]\n"
+
+
+def test_a_plan_is_shown_layer_by_layer_with_what_it_promises(run: Run, plans: Path, cache: Path, folder: Path) -> None:
+    shown = run("plans", "show", folder, "--task", "stories", "--cache", cache).out
+    assert "attn  █··█" in shown or "attn  #..#" in shown
+    assert "mlp   ██·█" in shown or "mlp   ##.#" in shown
+    assert "1.40 × plain decoding, 5 tokens a draft, on a machine" in shown
+    assert "matchness 0.94" in shown
+
+
+def test_a_model_is_known_by_its_fingerprint_too(run: Run, plans: Path, cache: Path, folder: Path) -> None:
+    by_folder = run("plans", "show", folder, "--json", "--cache", cache).out
+    assert run("plans", "show", plans.stem[:12], "--json", "--cache", cache).out == by_folder
+    assert len(json.loads(by_folder)) == 2
+
+
+def test_plans_outlive_their_model_under_its_name(run: Run, plans: Path, cache: Path, folder: Path) -> None:
+    text = plans.read_text().replace(str(folder), "gone")
+    plans.write_text(text)
+    assert run("plans", "show", "gone", "--cache", cache).code == 0
+
+
+def test_a_plan_is_drawn_as_a_picture(run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "plan.png"
+    assert run("plans", "show", folder, "--task", "", "--png", file, "--cache", cache).code == 0
+    assert file.read_bytes() == picture(PLAN)
+    both = run("plans", "show", folder, "--png", file, "--cache", cache)
+    assert_says(both.error, "--png draws one plan, but 2 are kept")
+
+
+def test_what_is_exported_can_be_imported_elsewhere(
+    run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    file, there = tmp_path / "plans.json", tmp_path / "there"
+    assert run("plans", "export", folder, file, "--task", "stories", "--cache", cache).code == 0
+    assert run("plans", "import", folder, file, "--cache", there).code == 0
+    entries = json.loads(run("plans", "list", "--json", "--cache", there).out)
+    assert [(entry["task"], entry["attn"]) for entry in entries] == [("stories", [1, 2])]
+    assert json.loads(run("plans", "export", folder, "--cache", there).out)["tasks"].keys() == {"stories"}
+
+
+def test_plans_of_another_model_are_not_imported(
+    run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    other = tiny_folder(tmp_path / "other", layers=5)
+    assert_says(run("plans", "import", other, plans, "--cache", cache).error, "holds plans of .*, not of .*other")
+
+
+def test_a_plan_of_absent_layers_is_not_imported(run: Run, plans: Path, cache: Path, folder: Path) -> None:
+    value = json.loads(plans.read_text())
+    for layers, says in ((4, "leaves out layer 7"), (8, "8 layers, but it has 4")):
+        value["layers"], value["tasks"][""]["mlp"] = layers, [7]
+        file = plans.with_name("edited")
+        file.write_text(json.dumps(value))
+        assert_says(run("plans", "import", folder, file, "--cache", cache).error, says)
+
+
+def test_one_task_or_all_are_forgotten(run: Run, plans: Path, cache: Path, folder: Path) -> None:
+    assert "stories" in run("plans", "forget", folder, "--task", "stories", "--cache", cache).out
+    assert [entry["task"] for entry in json.loads(run("plans", "list", "--json", "--cache", cache).out)] == [""]
+    assert run("plans", "forget", folder, "--cache", cache).code == 0
+    assert not plans.exists()
+
+
+def test_a_task_of_no_plan_is_refused_with_the_nearest(run: Run, plans: Path, cache: Path, folder: Path) -> None:
+    for command in ("show", "export", "forget"):
+        says = run("plans", command, folder, "--task", "storys", "--cache", cache).error
+        assert_says(says, 'no plan is kept for task "storys": did you mean "stories"')
+
+
+def test_a_model_of_no_plan_is_told_what_finds_one(run: Run, cache: Path, folder: Path) -> None:
+    assert_says(run("plans", "show", folder, "--cache", cache).error, "no plan of .* is kept: skipstone tune")
+    assert_says(run("plans", "show", "nowhere", "--cache", cache).error, "nowhere")
+
+
+def test_a_damaged_store_is_told_and_set_aside(run: Run, plans: Path, cache: Path) -> None:
+    plans.write_text("{")
+    result = run("plans", "list", "--cache", cache)
+    assert result.code == 0
+    assert "kept plans cannot be used" in result.err
+    assert not plans.exists()
+
+
+def test_a_drawing_is_wrapped_to_the_terminal_and_plain_where_it_must_be() -> None:
+    plan = LayerPlan.skipping(25, attn=[3, 24], mlp=[10])
+    wide, narrow = drawn(plan, 80, "utf-8"), drawn(plan, 20, "ascii")
+    assert wide.splitlines() == [
+        "layer 0         10        20",
+        "attn  ███·████████████████████·",
+        "mlp   ██████████·██████████████",
+    ]
+    assert narrow.split("\n\n")[1] == "layer 10\nattn  ##########\nmlp   .#########"
+    assert narrow.split("\n\n")[2].endswith("attn  ####.\nmlp   #####")
+    assert max(map(len, narrow.splitlines())) <= 20
+
+
+def test_a_picture_is_a_png_with_a_cell_for_each_sublayer() -> None:
+    data = picture(PLAN)
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    start = data.index(b"IDAT") + 4
+    size = struct.unpack(">I", data[start - 8 : start - 4])[0]
+    raw = zlib.decompress(data[start : start + size])
+    assert len(raw) == height * (1 + 3 * width)
+    colours = {
+        raw[line + 1 + 3 * x : line + 4 + 3 * x] for line in range(0, len(raw), 1 + 3 * width) for x in range(width)
+    }
+    assert len(colours) == 4  # paper, attention, MLP, what is left out
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.txt"
+    path.write_text("the and the\nand the and\nin the an\n")
+    return path
+
+
+@pytest.fixture
+def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    layers_cost_everything(monkeypatch)
+    return tiny_folder(tmp_path / "deep", layers=6)
+
+
+def test_tune_finds_keeps_and_shows_a_plan(run: Run, deep: Path, prompts: Path, cache: Path) -> None:
+    result = run("tune", deep, "--prompts", prompts, "--task", "stories", "--tokens", 60, "--cache", cache)
+    assert result.code == 0, result.err
+    assert "task stories" in result.out
+    assert "× plain decoding" in result.out
+    entry = json.loads(run("plans", "show", deep, "--json", "--cache", cache).out)[0]
+    assert entry["task"] == "stories"
+    assert entry["attn"] or entry["mlp"]
+    as_json = json.loads(run("tune", deep, "--prompts", prompts, "--tokens", 60, "--json", "--cache", cache).out)
+    assert as_json["trials"] > 0
+    assert as_json["kept"]["task"] == ""
+
+
+def test_an_interrupted_search_keeps_what_it_found(
+    run: Run, deep: Path, prompts: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from skipstone.text.tuning import Tuning
+
+    look = Tuning._look
+
+    def interrupted(self: Tuning) -> None:
+        look(self)
+        if self.found is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tuning, "_look", interrupted)
+    result = run("tune", deep, "--prompts", prompts, "--cache", cache)
+    assert result.code == 130
+    assert "× plain decoding" in result.out
+    assert json.loads(run("plans", "list", "--json", "--cache", cache).out)[0]["settled"] is False
+
+
+def test_tune_says_when_nothing_pays(run: Run, folder: Path, prompts: Path, cache: Path, monkeypatch: Any) -> None:
+    layers_cost_nothing(monkeypatch)
+    result = run("tune", folder, "--prompts", prompts, "--tokens", 50, "--cache", cache)
+    assert (result.code, "no plan pays here" in result.out) == (0, True)
+    assert run("plans", "list", "--json", "--cache", cache).out == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "give a file of them with --prompts"),
+        (["--prompts", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["--prompts", "PROMPTS", "--tokens", "0"], "--tokens 0"),
+        (["--prompts", "PROMPTS", "--task", "a,b"], "is no label"),
+    ],
+)
+def test_what_cannot_be_tuned_with_is_one_line(
+    run: Run, folder: Path, prompts: Path, options: list[str], says: str
+) -> None:
+    words = [str(prompts) if word == "PROMPTS" else word for word in options]
+    assert_says(run("tune", folder, *words).error, says)
+
+
+def test_a_model_too_shallow_to_skip_is_not_tuned(run: Run, prompts: Path, tmp_path: Path) -> None:
+    shallow = tiny_folder(tmp_path / "shallow", layers=2)
+    result = run("tune", shallow, "--prompts", prompts, "--cache", tmp_path / "cache")
+    assert result.code == 2
+    assert_says(result.err.splitlines()[-1], "2 layers, and none between")

@@ -1,0 +1,53 @@
+"""When to stop drafting."""
+
+import pytest
+import torch
+
+from skipstone.accept import Pick
+from skipstone.draft.confidence import BelowThreshold, Calibration, WhileItPays
+from skipstone.telemetry import StepRecord, Timing
+
+
+def _pick(confidence: float) -> Pick:
+    """Two tokens, the first of them of this probability."""
+    return Pick([0], torch.tensor([confidence, 1 - confidence]).log())
+
+
+def _record(drafted: int, accepted: int, row: int = 0) -> StepRecord:
+    return StepRecord(row, drafted, drafted, accepted, 0, accepted + 1, Timing())
+
+
+def test_below_the_threshold_is_where_no_row_is_sure_any_more():
+    stop = BelowThreshold(0.8)
+    assert not stop([[_pick(0.1), _pick(0.9)]])
+    assert stop([[_pick(0.9), _pick(0.9)], [_pick(0.1), _pick(0.79)]])
+
+
+def test_confidences_count_as_they_proved():
+    calibration = Calibration()
+    assert calibration.chance(0.35, usual=0.7) == pytest.approx(0.7)
+    for _ in range(200):
+        calibration.remember(0, [0.35, 0.95])
+        calibration.observe(_record(drafted=2, accepted=0))
+    assert calibration.chance(0.35, usual=0.7) < 0.1
+    assert calibration.chance(0.95, usual=0.7) == pytest.approx(0.7)  # behind a wrong token nothing is known
+
+
+def test_drafting_goes_on_while_a_token_is_worth_its_time():
+    def stops(confidences: list[float], ms: float) -> int:
+        calibration = Calibration()
+        for _ in range(100):  # drafts are as sure as they should be
+            for k in range(10):
+                calibration.remember(0, [k / 10 + 0.05])
+                calibration.observe(_record(drafted=1, accepted=int(_ % 10 < k)))
+        stop = WhileItPays(calibration, (0,), acceptance=0.9, ms=ms, rate=0.1)
+        picks: list[list[Pick]] = []
+        for confidence in confidences:
+            picks.append([_pick(confidence)])
+            if stop(picks):
+                break
+        return len(picks)
+
+    assert stops([0.95] * 9, ms=1.0) == 9
+    assert stops([0.95, 0.15, 0.95], ms=4.0) == 2
+    assert stops([0.95] * 9, ms=8.5) < 9

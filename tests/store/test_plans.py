@@ -1,0 +1,229 @@
+"""Plans are kept by model and task, whole, and nothing that is wrong with the disk stops who generates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skipstone.errors import CheckpointError, PlanError, StoreError, UsageError
+from skipstone.plan import LayerPlan
+from skipstone.search.found import Found, Warm
+from skipstone.store import KeptPlan, ModelPlans, PlanShelf, all_plans, change_plans, imported, load_plans
+
+PRINT, OTHER = "0a" * 16, "1b" * 16
+PLAN = LayerPlan.skipping(6, attn=[1, 2, 4], mlp=[2])
+FOUND = Found(PLAN, depth=5, speed=1.4, matchness=0.94, acceptance=0.9, tokens=300, settled=True)
+Said = Callable[[str], None]
+
+
+def shelf(folder: Path, said: Said, machine: str = "here", identify: Callable[[], str] = lambda: PRINT) -> PlanShelf:
+    return PlanShelf(folder, "tiny", 6, identify, lambda: machine, said)
+
+
+def kept(found: Found = FOUND, machine: str = "here") -> ModelPlans:
+    return ModelPlans(PRINT, 6, "tiny", {"stories": KeptPlan.of(found, machine)})
+
+
+def written(folder: Path, plans: ModelPlans, said: Said) -> Path:
+    change_plans(folder, plans, lambda _: plans, said)
+    return folder / f"{plans.fingerprint}.json"
+
+
+def test_a_plan_that_was_put_is_what_the_next_process_begins_with(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("stories", FOUND)
+    assert shelf(tmp_path, said).get("stories") == Warm(PLAN, settled=True)
+    assert shelf(tmp_path, said).get("") is None
+    assert not said
+
+
+def test_a_model_has_a_plan_for_each_task(tmp_path: Path, said: Any) -> None:
+    other = replace(FOUND, plan=LayerPlan.skipping(6, attn=[3]), settled=False)
+    one = shelf(tmp_path, said)
+    one.put("stories", FOUND)
+    one.put("", other)
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert {task: kept.plan for task, kept in plans.tasks.items()} == {"stories": PLAN, "": other.plan}
+    assert one.get("") == Warm(other.plan, settled=False)
+
+
+def test_what_a_plan_promises_is_kept_for_each_machine(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said, "here").put("", FOUND)
+    shelf(tmp_path, said, "there").put("", replace(FOUND, speed=2.0, depth=8))
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert {machine: (p.speed, p.depth) for machine, p in plans.task("").promises.items()} == {
+        "here": (1.4, 5),
+        "there": (2.0, 8),
+    }
+
+
+def test_another_plan_takes_the_old_ones_promises_with_it(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said, "here").put("", FOUND)
+    shelf(tmp_path, said, "there").put("", replace(FOUND, plan=LayerPlan.skipping(6, mlp=[1])))
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert set(plans.task("").promises) == {"there"}
+
+
+def test_the_file_is_written_where_there_is_news_only(tmp_path: Path, said: Any) -> None:
+    one = shelf(tmp_path, said)
+    one.put("", FOUND)
+    path = tmp_path / f"{PRINT}.json"
+    path.unlink()
+    one.put("", replace(FOUND, tokens=500))
+    assert not path.exists()
+    one.put("", replace(FOUND, tokens=600))
+    assert path.exists()
+
+
+def test_what_is_written_is_read_as_it_was(tmp_path: Path, said: Any) -> None:
+    written(tmp_path, kept(), said)
+    again = load_plans(tmp_path, PRINT, said)
+    assert again is not None
+    assert ModelPlans.from_json(json.loads(json.dumps(again.to_json()))) == again
+
+
+def _edited(**changes: Any) -> Callable[[str], str]:
+    return lambda text: json.dumps({**json.loads(text), **changes})
+
+
+def _entry(**changes: Any) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        value = json.loads(text)
+        value["tasks"]["stories"].update(changes)
+        return json.dumps(value)
+
+    return edit
+
+
+DAMAGES = [
+    lambda text: "",
+    lambda text: text[: len(text) // 2],
+    lambda text: "[" * 100_000,
+    lambda text: "[]",
+    lambda text: "null",
+    _edited(format=99),
+    _edited(fingerprint=OTHER),
+    _edited(fingerprint="../../elsewhere"),
+    _edited(tasks=[]),
+    _edited(layers=2),
+    _edited(layers="6"),
+    _entry(attn=[1, -1]),
+    _entry(attn="1+2"),
+    _entry(attn=[True]),
+    _entry(mlp=[6]),
+    _entry(attn=[], mlp=[]),
+    _entry(matchness=1.5),
+    _entry(acceptance=float("nan")),
+    _entry(tokens=None),
+    _entry(date=7),
+    _entry(promises={"here": 1.4}),
+    _entry(promises={"here": {"speed": "fast", "depth": 4}}),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_told_set_aside_and_started_afresh(tmp_path: Path, said: Any, damage: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    path.write_text(damage(path.read_text()))
+    one = shelf(tmp_path, said)
+    assert one.get("stories") is None
+    assert len(said) == 1
+    assert str(path) in said[0]
+    assert not path.exists()
+    assert (tmp_path / f".{path.name}.damaged").exists()
+    one.put("stories", FOUND)
+    assert one.get("stories") == Warm(PLAN, settled=True)
+    assert len(said) == 1
+
+
+def test_a_disk_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path: Path, said: Any) -> None:
+    (tmp_path / "plans").write_text("in the way")
+    one = shelf(tmp_path / "plans", said)
+    assert one.get("") is None
+    for tokens in (300, 900):
+        one.put("", replace(FOUND, tokens=tokens))
+    assert any("not kept" in line for line in said)
+    assert len(said) == len(set(said))
+    with pytest.raises(StoreError):
+        one.keep("", FOUND)
+
+
+def test_a_model_that_cannot_be_told_from_others_has_no_plans(tmp_path: Path, said: Any) -> None:
+    def identify() -> str:
+        raise CheckpointError("its files are gone")
+
+    one = shelf(tmp_path, said, identify=identify)
+    assert one.get("") is None
+    one.put("", FOUND)
+    assert said == ["plans are not kept: its files are gone"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_models_are_listed_and_a_damaged_one_is_told(tmp_path: Path, said: Any) -> None:
+    written(tmp_path, kept(), said)
+    written(tmp_path, replace(kept(), fingerprint=OTHER, model="another"), said)
+    assert [plans.model for plans in all_plans(tmp_path, said)] == ["another", "tiny"]
+    (tmp_path / f"{OTHER}.json").write_text("{")
+    assert [plans.model for plans in all_plans(tmp_path, said)] == ["tiny"]
+    assert len(said) == 1
+    assert all_plans(tmp_path / "nowhere", said) == []
+
+
+def test_the_last_plan_forgotten_takes_its_file_away(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    change_plans(tmp_path, ModelPlans(PRINT, 6), lambda plans: plans.without("stories"), said)
+    assert not path.exists()
+
+
+def test_an_unknown_task_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match='did you mean "stories"'):
+        kept().task("storys")
+    with pytest.raises(UsageError, match="skipstone tune"):
+        ModelPlans(PRINT, 6, "tiny").task("stories")
+
+
+def _exported(tmp_path: Path, edit: Callable[[str], str] = lambda text: text) -> Path:
+    path = tmp_path / "plans.json"
+    path.write_text(edit(json.dumps(kept().to_json())))
+    return path
+
+
+def test_a_file_of_the_same_model_is_taken_in(tmp_path: Path) -> None:
+    plans = imported(_exported(tmp_path), ModelPlans(PRINT, 6, "mine"))
+    assert plans.task("stories").plan == PLAN
+
+
+def test_plans_of_another_model_are_refused_by_fingerprint(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"plans of tiny \(0a0a0a0a0a0a\), not of mine \(1b1b1b1b1b1b\)"):
+        imported(_exported(tmp_path), ModelPlans(OTHER, 6, "mine"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (_entry(attn=[9]), r"leaves out layer 9, but the model has layers 0\.\.5"),
+        (_edited(layers=12), "12 layers, but it has 6"),
+        (_edited(tasks={}), "holds no plan"),
+        (lambda text: "{", "not JSON"),
+    ],
+)
+def test_files_that_cannot_be_plans_of_the_model_are_refused(tmp_path: Path, edit: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        imported(_exported(tmp_path, edit), ModelPlans(PRINT, 6, "mine"))
+
+
+def test_a_plan_that_names_absent_layers_is_a_plan_error(tmp_path: Path) -> None:
+    with pytest.raises(PlanError):
+        imported(_exported(tmp_path, _entry(mlp=[6])), ModelPlans(PRINT, 6, "mine"))
+
+
+def test_a_file_that_is_not_there_is_a_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        imported(tmp_path / "none.json", ModelPlans(PRINT, 6, "mine"))
