@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as o
+from .bench_layerskip import layerskip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,8 @@ def bench_app() -> typer.Typer:
     """The commands below ``bench``."""
     app = typer.Typer(no_args_is_help=True, help="Measure this machine, this model, and what others do with them.")
     app.callback()(bench)
-    app.command()(efficiency)
+    for command in (efficiency, layerskip):
+        app.command()(command)
     return app
 
 
