@@ -135,7 +135,7 @@ def test_where_ours_is_not_in_the_checkout_another_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelNotFound, match=r"no checkpoints/.*/adapter here: .* give --checkpoint"):
+    with pytest.raises(ModelNotFound, match=r"no checkpoints/.*/adapter here: .* name another"):
         checkpoint_of(str(OURS), FINDER)
 
 

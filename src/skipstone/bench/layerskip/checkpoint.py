@@ -25,7 +25,7 @@ class Checkpoint:
 def checkpoint_of(name: str, finder: Finder, base: str | None = None) -> Checkpoint:
     """``base`` unless given: an adapter's own, else the default model. Raises what locating a model raises."""
     if name == str(OURS) and not OURS.exists():
-        raise ModelNotFound(f"there is no {OURS} here: run this in a checkout that has it, or give --checkpoint")
+        raise ModelNotFound(f"there is no {OURS} here: run this in a checkout that has it, or name another checkpoint")
     source = finder.source(name)
     started = str(source.folder) if source.adapters else DEFAULT_MODEL
     exits = exits_of(read_json(source.folder / "config.json"), source.adapters)
