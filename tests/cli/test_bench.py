@@ -107,3 +107,19 @@ def test_data_that_are_not_there_are_why_figures_are_absent(run: Run, folder: Pa
         "bench", "layerskip", "--quick", "--checkpoint", folder, "--base", folder, "--data", tmp_path, "--only", "exits"
     )
     assert_says(result.out, r"exits +absent .*cannot be read")
+
+
+def test_the_miniature_is_told_as_a_table_and_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the cat and the hat in the bin and a man " * 100)
+    result = run("bench", "miniature", "--data", tmp_path / "text.txt", "--output", tmp_path / "out", "--quick")
+    assert result.code == 0, result.err
+    assert_says(result.out, r"exit +loss without +with +agreement without +with")
+    assert_says(result.out, r" 4 .* 100\.0% +100\.0%")
+    assert (tmp_path / "out" / "miniature.svg").is_file()
+    assert_says(result.err, r"training with the recipe, 2 steps")
+    assert_says(result.err, r"step 2 of 2, loss \d")
+
+
+def test_the_miniature_needs_texts_and_steps(run: Run, tmp_path: Path) -> None:
+    assert_says(run("bench", "miniature").error, "--data is missing")
+    assert_says(run("bench", "miniature", "--data", tmp_path, "--steps", 1).error, "--steps 1: give 2 or more")

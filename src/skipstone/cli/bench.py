@@ -10,6 +10,7 @@ import typer
 
 from . import options as o
 from .bench_layerskip import layerskip
+from .bench_miniature import miniature
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ def bench_app() -> typer.Typer:
     """The commands below ``bench``."""
     app = typer.Typer(no_args_is_help=True, help="Measure this machine, this model, and what others do with them.")
     app.callback()(bench)
-    for command in (efficiency, layerskip):
+    for command in (efficiency, layerskip, miniature):
         app.command()(command)
     return app
 
