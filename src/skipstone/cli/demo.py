@@ -37,17 +37,15 @@ def demo(
     A checkpoint trained for early exits drafts for itself, beside plain decoding of the same weights.
     """
     from ..bench.demo import demo_drafters, demo_prompts
+    from ..text.locate import DEFAULT_MODEL
 
     loaded = load(model, cache=cache, offline=offline)
     _stream(loaded)
     tables = [_compared(loaded, demo_drafters(loaded.network.num_layers), demo_prompts())]
-    if layerskip or model == _OURS_IS_FOR:
+    if layerskip or model == DEFAULT_MODEL:
         del loaded  # two models at once are more than some machines hold
         tables += _trained(layerskip, cache, offline)
     _show(tables)
-
-
-_OURS_IS_FOR = "smollm2-135m"
 
 
 def _trained(layerskip: str | None, cache: Path | None, offline: bool) -> list[Table]:
