@@ -35,7 +35,7 @@ def test_middle_exits_disagree_far_less_with_the_recipe_at_about_the_same_last_l
     assert 1 - having.at(2).agreement < 0.5 * (1 - without.at(2).agreement)
     assert having.at(1).agreement > without.at(1).agreement + 0.05
     assert having.last_loss == pytest.approx(without.last_loss, rel=0.1)
-    assert having.last_loss < 2 < 5.7  # ln 300: something was learnt
+    assert having.last_loss < 2  # something was learnt: of 300 tokens it begins with 5.7
 
 
 def test_the_result_is_a_table_of_figures_and_a_picture(trained: Miniature, tmp_path: Path) -> None:
