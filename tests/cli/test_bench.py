@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from commands import Run, assert_says
+from public_texts import public_texts
 
 
 def test_json_is_one_object_and_progress_goes_to_stderr(run: Run, folder: Path) -> None:
@@ -66,3 +67,59 @@ def test_unknown_figures_are_named_with_those_there_are(run: Run) -> None:
 def test_bench_alone_shows_its_commands(run: Run) -> None:
     assert "efficiency" in run("bench", "--help").out
     assert "--rivals" in run("bench", "efficiency", "--help").out
+
+
+def test_a_checkpoint_is_judged_as_one_json_object(run: Run, folder: Path, tmp_path: Path) -> None:
+    data = public_texts(tmp_path / "data")
+    result = run(
+        "bench", "layerskip", "--quick", "--json", "--checkpoint", folder, "--base", folder, "--data", data, "--only",
+        "exits",
+    )  # fmt: skip
+    assert result.code == 0
+    report = json.loads(result.out)
+    assert (report["checkpoint"], report["base"]) == (str(folder), str(folder))
+    assert report["exits"]["maths"]["after"]["4"] == 1
+    assert report["absent"]["speedup"] == "not asked for"
+    assert "rows of wikitext" in result.err
+
+
+def test_a_checkpoint_is_shown_as_tables(run: Run, folder: Path, tmp_path: Path) -> None:
+    data = public_texts(tmp_path / "data")
+    result = run(
+        "bench", "layerskip", "--quick", "--checkpoint", folder, "--base", folder, "--data", data, "--only", "exits",
+        "--only", "decoding",
+    )  # fmt: skip
+    assert result.code == 0
+    assert_says(result.out, r"QUICK: these figures mean nothing")
+    assert_says(result.out, r"differences +0 ")
+    assert_says(result.out, r"maths +before +\d+ +100 +\d")
+    assert_says(result.out, r"exit:layer=2,depth=\d,head=64 +stories")
+
+
+def test_a_checkpoint_is_judged_by_data_that_must_be_named(run: Run, folder: Path, tmp_path: Path) -> None:
+    assert_says(run("bench", "layerskip", "--checkpoint", folder).error, "--data is missing: .*gsm8k_test_200.jsonl")
+    error = run("bench", "layerskip", "--checkpoint", folder, "--data", tmp_path, "--only", "speed").error
+    assert_says(error, 'no part or figure "speed": did you mean "speedup"')
+
+
+def test_data_that_are_not_there_are_why_figures_are_absent(run: Run, folder: Path, tmp_path: Path) -> None:
+    result = run(
+        "bench", "layerskip", "--quick", "--checkpoint", folder, "--base", folder, "--data", tmp_path, "--only", "exits"
+    )
+    assert_says(result.out, r"exits +absent .*cannot be read")
+
+
+def test_the_miniature_is_told_as_a_table_and_written(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the cat and the hat in the bin and a man " * 100)
+    result = run("bench", "miniature", "--data", tmp_path / "text.txt", "--output", tmp_path / "out", "--quick")
+    assert result.code == 0, result.err
+    assert_says(result.out, r"exit +loss without +with +agreement without +with")
+    assert_says(result.out, r" 4 .* 100\.0% +100\.0%")
+    assert (tmp_path / "out" / "miniature.svg").is_file()
+    assert_says(result.err, r"training with the recipe, 2 steps")
+    assert_says(result.err, r"step 2 of 2, loss \d")
+
+
+def test_the_miniature_needs_texts_and_steps(run: Run, tmp_path: Path) -> None:
+    assert_says(run("bench", "miniature").error, "--data is missing")
+    assert_says(run("bench", "miniature", "--data", tmp_path, "--steps", 1).error, "--steps 1: give 2 or more")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import TrainingArguments
 
-from skipstone.errors import TrainingError
+from skipstone.errors import PlanError, TrainingError, UsageError
 from skipstone.testing.tiny import tiny_model
 from skipstone.train import ExitWeights, Fixed, LayerDropout, Rotational
 from skipstone.train.data import Rows
@@ -122,6 +122,26 @@ def test_figures_survive_the_disk() -> None:
     assert Figures.from_json(figures.to_json(choices=True)) == figures
     assert [e.exit for e in figures.exits] == [1, 2]
     assert figures.tokens == sum(int((row["labels"] != -100).sum()) for row in _rows(3).rows)
+
+
+def test_a_few_exits_have_the_figures_they_have_among_all() -> None:
+    model, rows = tiny_model(layers=L, dtype=torch.float32), _rows(3)
+    every, few = evaluate(model, rows), evaluate(model, rows, only=[3, 1])
+    assert [each.exit for each in few.exits] == [1, 3, L]
+    assert few.exits == (every.at(1), every.at(3), every.at(L))
+    assert few.choices == every.choices
+    with pytest.raises(UsageError, match=r"exit 2 was not evaluated: there are \[1, 3"):
+        few.at(2)
+    with pytest.raises(PlanError):
+        evaluate(model, rows, only=[L + 1])
+
+
+def test_a_plot_of_a_few_exits_puts_each_at_its_place() -> None:
+    model, rows = tiny_model(layers=L, dtype=torch.float32), _rows(3)
+    every, few = evaluate(model, rows), evaluate(model, rows, only=[2])
+    pictures = [ElementTree.fromstring(agreement_svg(each, each, [], ("one", "other"))) for each in (every, few)]
+    points = [next(e.attrib["points"].split() for e in p if e.tag.endswith("polyline")) for p in pictures]
+    assert points[1] == [points[0][1], points[0][-1]]
 
 
 def test_the_plot_has_a_point_for_each_exit_and_a_dot_for_each_trained_one() -> None:

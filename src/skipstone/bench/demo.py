@@ -22,6 +22,7 @@ class DemoPrompt:
     kind: str
     text: str
     max_new_tokens: int = 48
+    chat: bool = True
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,18 @@ def demo_prompts() -> list[DemoPrompt]:
     ]
 
 
+def trained_prompts() -> list[DemoPrompt]:
+    """Of the kinds that our checkpoint was trained on: sums told as stories, and stories."""
+    sums = (
+        "Mia bakes 24 rolls on Monday and half as many on Tuesday. She sells them all for $2 each. How many dollars "
+        "does she make?"
+    )
+    return [
+        DemoPrompt("maths", sums, 64),
+        DemoPrompt("story", "Once upon a time, there was a little fox who lived near a frozen lake.", 64, chat=False),
+    ]
+
+
 def demo_drafters(num_layers: int) -> list[str]:
     """One setting of each built-in drafter, as a first user would write it."""
     middle = num_layers // 2
@@ -67,18 +80,18 @@ def demo_drafters(num_layers: int) -> list[str]:
     ]
 
 
-def run_demo(model: LanguageModel, drafters: list[str]) -> Iterator[list[Arm]]:
+def run_demo(model: LanguageModel, drafters: list[str], prompts: list[DemoPrompt]) -> Iterator[list[Arm]]:
     """The arms of one prompt after another. Each arm decodes greedily; a short run before warms everything up."""
     _decode(model, _request(model, DemoPrompt("warm up", "Hi", 2)), "none")
     theirs = References(model, "transformers")
-    for prompt in demo_prompts():
+    for prompt in prompts:
         yield _arms(theirs, prompt.kind, _request(model, prompt), drafters)
 
 
 def _request(model: LanguageModel, prompt: DemoPrompt) -> Request:
     settings = GenerationSettings(max_new_tokens=prompt.max_new_tokens, seed=0, do_sample=False)
     chat = [{"role": "user", "content": prompt.text}]
-    return model.request(chat if model.tokenizer.has_chat else prompt.text, settings)
+    return model.request(chat if prompt.chat and model.tokenizer.has_chat else prompt.text, settings)
 
 
 def _arms(references: References, kind: str, request: Request, drafters: list[str]) -> list[Arm]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as o
+from .bench_layerskip import layerskip
+from .bench_miniature import miniature
 from .bench_swift import swift
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ def bench_app() -> typer.Typer:
     """The commands below ``bench``."""
     app = typer.Typer(no_args_is_help=True, help="Measure this machine, this model, and what others do with them.")
     app.callback()(bench)
-    app.command()(efficiency)
-    app.command()(swift)
+    for command in (efficiency, layerskip, miniature, swift):
+        app.command()(command)
     return app
 
 

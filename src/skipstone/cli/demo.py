@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,7 @@ from .loading import load
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..bench.demo import Arm
+    from ..bench.demo import Arm, DemoPrompt
     from ..text.language_model import LanguageModel
 
 _QUESTION = "Why does the sea taste of salt? Answer in two sentences."
@@ -21,21 +22,59 @@ _QUESTION = "Why does the sea taste of salt? Answer in two sentences."
 
 def demo(
     model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
+    layerskip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="A checkpoint trained for early exits; unless given the one of this repository."
+        ),
+    ] = None,
     cache: o.Cache = None,
     offline: o.Offline = False,
     debug: o.Debug = False,
 ) -> None:
-    """Stream an answer, then decode a few prompts in every way and compare speed and text."""
-    from ..bench.demo import demo_drafters, demo_prompts, run_demo
+    """Stream an answer, then decode a few prompts in every way and compare speed and text.
+
+    A checkpoint trained for early exits drafts for itself, beside plain decoding of the same weights.
+    """
+    from ..bench.demo import demo_drafters, demo_prompts
+    from ..text.locate import DEFAULT_MODEL
 
     loaded = load(model, cache=cache, offline=offline)
     _stream(loaded)
-    table = _table(loaded)
-    prompts = demo_prompts()
-    for number, arms in enumerate(run_demo(loaded, demo_drafters(loaded.network.num_layers)), 1):
+    tables = [_compared(loaded, demo_drafters(loaded.network.num_layers), demo_prompts())]
+    if layerskip or model == DEFAULT_MODEL:
+        del loaded  # two models at once are more than some machines hold
+        tables += _trained(layerskip, cache, offline)
+    _show(tables)
+
+
+def _trained(layerskip: str | None, cache: Path | None, offline: bool) -> list[Table]:
+    """The table of a trained checkpoint; none, and why, where it cannot be had."""
+    from ..bench.demo import trained_prompts
+    from ..bench.layerskip.checkpoint import OURS, checkpoint_of
+    from ..errors import SkipstoneError
+    from ..text.locate import Finder
+
+    try:
+        found = checkpoint_of(layerskip or str(OURS), Finder(_tell, cache, offline))
+        model = load(found.name, cache=cache, offline=offline)
+    except SkipstoneError as error:
+        if layerskip:
+            raise
+        _tell(f"left out: the model trained for early exits ({error})")
+        return []
+    layer = found.exits[0] if found.exits else max(model.network.num_layers // 4, 1)
+    return [_compared(model, [f"exit:layer={layer},depth={depth}" for depth in (1, 2)], trained_prompts())]
+
+
+def _compared(model: LanguageModel, drafters: list[str], prompts: list[DemoPrompt]) -> Table:
+    from ..bench.demo import run_demo
+
+    table = _table(model)
+    for number, arms in enumerate(run_demo(model, drafters, prompts), 1):
         _tell(f"compared {number} of {len(prompts)} prompts ({arms[0].kind})")
         _add(table, arms)
-    _show(table)
+    return table
 
 
 def _stream(model: LanguageModel) -> None:
@@ -79,11 +118,12 @@ def _add(table: Table, arms: list[Arm]) -> None:
     table.add_section()
 
 
-def _show(table: Table) -> None:
+def _show(tables: list[Table]) -> None:
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(table)
+    for table in tables:
+        console.print(table)
     print(
         "\nM: tokens per verification. α: drafted tokens accepted. Slower rows are shown as they are: "
         "which drafter pays depends on model, text and machine."

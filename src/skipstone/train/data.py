@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..hf.tokenizer import HFTokenizer
 from .early_exit_loss import IGNORED
 from .encode import Document, Encoder
-from .texts import read_samples
+from .texts import Sample, read_samples
 
 Row = dict[str, Tensor]  # input_ids, labels, position_ids, each [N]
 
@@ -55,15 +55,20 @@ def read_rows(
 
     Raises UsageError where nothing is to be learnt from them.
     """
+    return rows_of(read_samples(paths, offline=offline), tokenizer, length, seed, ", ".join(map(str, paths)))
+
+
+def rows_of(samples: Sequence[Sample], tokenizer: HFTokenizer, length: int, seed: int, source: str) -> Rows:
+    """The rows of ``length`` tokens of some samples; ``source`` names them in errors, as ``read_rows`` raises them."""
     if length < 2:
         raise UsageError(f"rows of {length} tokens: give a length of 2 or more")
-    documents = [Encoder(tokenizer)(sample) for sample in read_samples(paths, offline=offline)]
+    documents = [Encoder(tokenizer)(sample) for sample in samples]
     whole = [document for document in documents if document.labelled]
     fitting = [_cut(document, length) for document in whole]
     useful = [document for document in fitting if document.labelled]
     if not useful:
         raise UsageError(
-            f"{', '.join(map(str, paths))}: none of {len(documents)} samples has a token to predict within rows of "
+            f"{source}: none of {len(documents)} samples has a token to predict within rows of "
             f"{length}: give texts, or chats with an assistant's answer"
         )
     random.Random(seed).shuffle(useful)

@@ -1,8 +1,8 @@
-"""Every exit on held-out rows: its loss, and how often it would choose the last layer's token."""
+"""Exits on held-out rows: their loss, and how often they would choose the last layer's token."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ class ExitFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of all exits 1..L in order, over ``tokens`` tokens. ``choices`` [tokens] are the last layer's."""
+    """Of some exits in order, the last layer L at the end, over ``tokens`` tokens; ``choices`` [tokens] are L's."""
 
     exits: tuple[ExitFigures, ...]
     tokens: int
@@ -41,6 +41,13 @@ class Figures:
     @property
     def last_loss(self) -> float:
         return self.exits[-1].loss
+
+    def at(self, exit_layer: int) -> ExitFigures:
+        """Raises UsageError for an exit that was not evaluated."""
+        for each in self.exits:
+            if each.exit == exit_layer:
+                return each
+        raise UsageError(f"exit {exit_layer} was not evaluated: there are {[each.exit for each in self.exits]}")
 
     def same_choices(self, other: Figures) -> float:
         """The share of tokens where both last layers choose the same, of 1."""
@@ -60,50 +67,57 @@ class Figures:
 
 
 @torch.no_grad()
-def evaluate(model: Any, rows: Rows, batch: int = 1) -> Figures:
-    """Figures of ``model`` over ``rows``, out of training mode; it is in the mode it was in afterwards."""
+def evaluate(model: Any, rows: Rows, batch: int = 1, only: Collection[int] | None = None) -> Figures:
+    """Figures of ``model`` over ``rows``, out of training mode; it is in the mode it was in afterwards.
+
+    Each exit takes a product with the whole head: ``only`` these (and the last layer), or all 1..L. Raises PlanError
+    for an exit that the model does not have.
+    """
     was = model.training
     model.eval()
     try:
-        return _evaluate(model, plain(model), rows, batch)
+        return _evaluate(model, plain(model), rows, batch, only)
     finally:
         model.train(was)
 
 
-def _evaluate(model: Any, network: Any, rows: Rows, batch: int) -> Figures:
+def _evaluate(model: Any, network: Any, rows: Rows, batch: int, only: Collection[int] | None) -> Figures:
     """``network`` is ``model`` without adapters."""
-    layers = network.config.get_text_config().num_hidden_layers
-    sums, choices = torch.zeros(layers, 2, dtype=torch.float64), []
+    last = network.config.get_text_config().num_hidden_layers
+    numbers = sorted({*(range(1, last + 1) if only is None else only), last})
+    sums, choices = torch.zeros(len(numbers), 2, dtype=torch.float64), []
     head = EarlyExitLoss.of(network).head
     for start in range(0, len(rows), batch):
         part = {name: x.to(model.device) for name, x in stacked(rows.rows[start : start + batch]).items()}
-        with exits(network, range(layers)) as hidden:
+        with exits(network, [number - 1 for number in numbers]) as hidden:
             run(model, network, part)
         wanted = F.pad(part["labels"][:, 1:], (0, 1), value=IGNORED)
         labelled = wanted != IGNORED
-        streams = torch.stack([hidden[layer][labelled] for layer in range(layers)])
+        streams = torch.stack([hidden[number - 1][labelled] for number in numbers])
         with in_one_piece(model, head, release=True):
             found, chosen = _judged(head, streams, wanted[labelled])
         sums += found
         choices += chosen
-    return _figures(sums, choices)
+    return _figures(numbers, sums, choices)
 
 
 def _judged(head: Head, streams: Tensor, labels: Tensor) -> tuple[Tensor, list[int]]:
-    """Of streams [L, n, H] and labels [n]: sums [L, 2] of losses and agreements, and what the last layer chooses."""
+    """Of streams [E, n, H] and labels [n]: sums [E, 2] of losses and agreements, and what the last stream chooses."""
     sums, choices = torch.zeros(len(streams), 2, dtype=torch.float64), []
     for start in range(0, len(labels), _CHUNK):
         part = slice(start, start + _CHUNK)
         last = head(streams[-1, part]).argmax(-1)
         choices += last.tolist()
-        for layer, stream in enumerate(streams):
+        for index, stream in enumerate(streams):
             logits = head(stream[part]).float()
             loss = F.cross_entropy(logits, labels[part], reduction="sum")
-            sums[layer] += torch.stack([loss.double(), (logits.argmax(-1) == last).sum().double()]).cpu()
+            sums[index] += torch.stack([loss.double(), (logits.argmax(-1) == last).sum().double()]).cpu()
     return sums, choices
 
 
-def _figures(sums: Tensor, choices: list[int]) -> Figures:
+def _figures(numbers: Sequence[int], sums: Tensor, choices: list[int]) -> Figures:
+    """``sums`` [E, 2] by the exits' ``numbers``."""
     tokens = len(choices)
     means = (sums / max(1, tokens)).tolist()
-    return Figures(tuple(ExitFigures(number, *pair) for number, pair in enumerate(means, 1)), tokens, tuple(choices))
+    found = tuple(ExitFigures(number, *pair) for number, pair in zip(numbers, means, strict=True))
+    return Figures(found, tokens, tuple(choices))

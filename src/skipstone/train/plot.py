@@ -1,4 +1,4 @@
-"""Agreement with the last layer by exit, before and after training, as an SVG picture."""
+"""Agreement with the last layer by exit, of two models or of one before and after training, as an SVG picture."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 360, 56, 20, 40, 48
 _GREY, _BLUE = "#888888", "#1f6fb4"
 
 
-def agreement_svg(before: Figures, after: Figures, trained: Sequence[int]) -> str:
-    """Two lines over the exits 1..L; the exits that were trained have dots on the later one."""
-    parts = [_frame(len(after.exits)), _line(before.exits, _GREY), _line(after.exits, _BLUE)]
-    parts += [_dot(each, len(after.exits)) for each in after.exits if each.exit in trained]
-    parts += [_word(_LEFT, 20, "before", _GREY), _word(_LEFT + 60, 20, "after (dots: trained exits)", _BLUE)]
+def agreement_svg(
+    before: Figures, after: Figures, trained: Sequence[int], names: tuple[str, str] = ("before", "after")
+) -> str:
+    """Two lines over the exits 1..L, named; the exits that were trained have dots on the later one."""
+    last = after.exits[-1].exit
+    parts = [_frame(last), _line(before.exits, _GREY), _line(after.exits, _BLUE)]
+    parts += [_dot(each, last) for each in after.exits if each.exit in trained]
+    beside = _LEFT + 18 + 7 * len(names[0])
+    parts += [_word(_LEFT, 20, names[0], _GREY), _word(beside, 20, f"{names[1]} (dots: trained exits)", _BLUE)]
     size = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
     style = 'font-family="sans-serif" font-size="12"'
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>', *parts, "</svg>"]) + "\n"
@@ -29,7 +33,7 @@ def _y(share: float) -> float:
 
 
 def _line(exits: Sequence[ExitFigures], colour: str) -> str:
-    points = " ".join(f"{_x(each.exit, len(exits)):.1f},{_y(each.agreement):.1f}" for each in exits)
+    points = " ".join(f"{_x(each.exit, exits[-1].exit):.1f},{_y(each.agreement):.1f}" for each in exits)
     return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
 
 

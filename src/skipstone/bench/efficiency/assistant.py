@@ -39,24 +39,28 @@ def _arms(lab: Lab) -> Mapping[str, Callable[[int], float]]:
 
     def arm(settings: Mapping[str, Any], early: int | None, number: int) -> float:
         more = {} if early is None else {"assistant_early_exit": early}
-        with _assistant(model, settings):
+        with drafting_by(model, settings):
             return theirs(model, jobs[number % len(jobs)], lab.clock, **more)
 
-    fixed = {
-        "num_assistant_tokens": effort.depth,
-        "num_assistant_tokens_schedule": "constant",
-        "assistant_confidence_threshold": 0.0,
-    }
     exit_layer = effort.exit_layer
     return {
         _PLAIN: partial(arm, {}, None),
         _DEFAULT: partial(arm, {}, exit_layer),
-        _FIXED: partial(arm, fixed, exit_layer),
+        _FIXED: partial(arm, fixed(effort.depth), exit_layer),
+    }
+
+
+def fixed(depth: int) -> dict[str, Any]:
+    """Settings by which ``depth`` tokens are drafted, always."""
+    return {
+        "num_assistant_tokens": depth,
+        "num_assistant_tokens_schedule": "constant",
+        "assistant_confidence_threshold": 0.0,
     }
 
 
 @contextmanager
-def _assistant(model: Any, settings: Mapping[str, Any]) -> Iterator[None]:
+def drafting_by(model: Any, settings: Mapping[str, Any]) -> Iterator[None]:
     """The model drafts by these settings of its generation_config, which are then as before."""
     before = model.generation_config.to_dict()
     model.generation_config.update(**settings)

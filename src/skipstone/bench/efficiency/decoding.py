@@ -1,4 +1,4 @@
-"""One text decoded on the clock, by our engine or by transformers, to its full length."""
+"""One text decoded on the clock, by our engine or by transformers: to its full length, or where a user's would end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...cost import CostModel
 from ...engine import Engine
 from ...errors import UsageError
 from ...hf.quiet import quiet
@@ -13,6 +14,7 @@ from ...network import Network
 from ...plugins import make_drafter
 from ...request import Request
 from ...sampling import SamplingParams
+from ...stopping import StopRule
 from ...telemetry import Summary
 from ..timing import Clock
 from ..transformers_baseline import transformers_generate
@@ -22,15 +24,16 @@ _SCRATCH = 64
 
 @dataclass(frozen=True)
 class Job:
-    """``new_tokens`` after ``prompt``, with nothing that would end the text before."""
+    """``new_tokens`` after ``prompt``; nothing ends the text before unless there are ``stops``."""
 
     prompt: Sequence[int]
     new_tokens: int
     sampling: SamplingParams = field(default_factory=SamplingParams)
+    stops: Sequence[StopRule] = ()
 
     @property
     def request(self) -> Request:
-        return Request(self.prompt, self.new_tokens, self.sampling)
+        return Request(self.prompt, self.new_tokens, self.sampling, self.stops)
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class Decoded:
 
     @property
     def per_token(self) -> float:
-        """Seconds a token, once the prompt is in."""
-        return self.steady_s / self.steady_tokens
+        """Seconds a token, once the prompt is in; of a text of one token, nothing."""
+        return self.steady_s / max(self.steady_tokens, 1)
 
     @property
     def per_step(self) -> float:
@@ -54,9 +57,10 @@ class Decoded:
         return self.steady_s / self.summary.steps
 
 
-def decode(network: Network, drafter: str, job: Job, clock: Clock) -> Decoded:
+def decode(network: Network, drafter: str, job: Job, clock: Clock, costs: CostModel | None = None) -> Decoded:
     """Decode one text. Raises UsageError for a drafter that does not exist or does not fit."""
-    engine = Engine(network, make_drafter(drafter, network), capacity=len(job.prompt) + job.new_tokens + _SCRATCH)
+    capacity = len(job.prompt) + job.new_tokens + _SCRATCH
+    engine = Engine(network, make_drafter(drafter, network), capacity=capacity, costs=costs)
     summary = Summary()
     began = clock()
     engine.admit(job.request)
@@ -93,7 +97,7 @@ def theirs(model: Any, job: Job, clock: Clock, **more: Any) -> float:
 
 
 def _check_length(tokens: int, job: Job, who: str) -> None:
-    if tokens != job.new_tokens:
+    if tokens != job.new_tokens and not job.stops:
         raise UsageError(
             f"{who} gave {tokens} of {job.new_tokens} tokens: arms cannot be compared; use a model with more context"
         )

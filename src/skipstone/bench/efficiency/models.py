@@ -23,19 +23,19 @@ class RealModels:
         self._loaded: dict[str, LanguageModel] = {}
 
     def ours(self, weights: str) -> Network:
-        return self._load(weights).network
+        return self.language_model(weights).network
 
     def theirs(self) -> Any:
         return self._theirs
 
     def fresh(self) -> Any:
-        build = self._load("auto").loaded.build
+        build = self.language_model("auto").loaded.build
         if build is None:
             raise UsageError(f"{self.name} came from no folder: it cannot be loaded twice")
         return build()
 
     def prompts(self) -> Sequence[Sequence[int]]:
-        model = self._load("auto")
+        model = self.language_model("auto")
         texts = [prompt.text for prompt in demo_prompts()]
         most = model.network.context // 2  # a tiny model has no room for all of it
         return [model.encode(text)[:most] for text in (texts[2], texts[1], "\n\n".join(texts))]
@@ -44,7 +44,16 @@ class RealModels:
     def _theirs(self) -> Any:
         return self.fresh()
 
-    def _load(self, weights: str) -> LanguageModel:
+    def another(self, name: str) -> RealModels:
+        """Of another name, looked for in the same places."""
+        return RealModels(name, self._cache, self._offline)
+
+    def forget(self, weights: str) -> None:
+        """A model that no part wants again need not stay in memory."""
+        self._loaded.pop(weights, None)
+
+    def language_model(self, weights: str) -> LanguageModel:
+        """With its tokenizer; the same object each time."""
         import skipstone
 
         if weights not in self._loaded:

@@ -1,0 +1,77 @@
+"""Exits of the checkpoint and of the model it started from, on held-out texts: losses and agreement."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from typing import Any
+
+from ...train.data import Rows, rows_of
+from ...train.evaluate import Figures, evaluate
+from ...train.texts import Text
+from ..efficiency.lab import Lab
+from ..efficiency.part import Figure, Findings, Part
+from .trial import Trial
+
+_SEED = 0
+
+
+def part(trial: Trial) -> Part:
+    figures = (
+        Figure("exits", "choices of each exit equal to the last layer's, of 1: by text, before and after, exit"),
+        Figure("last_layer_loss_before", "loss of the last layer by text, of the model the checkpoint started from"),
+        Figure("last_layer_loss_after", "the same of the checkpoint"),
+        Figure("wikitext_loss_before", "that on text of a kind the checkpoint was not trained on"),
+        Figure("wikitext_loss_after", "what training cost there"),
+    )
+    return Part("exits", figures, partial(run, trial))
+
+
+def run(trial: Trial, lab: Lab) -> Findings:
+    """The rows are those of the base's tokenizer, for both."""
+    base = trial.models.another(trial.checkpoint.base)
+    rows = _rows(trial, base)
+    before = _figures(trial, base, rows, lab)
+    del base
+    gc.collect()  # two models at once are more than some machines hold
+    after = _figures(trial, trial.models, rows, lab)
+    found: dict[str, Any] = {
+        "exits": {text: {"before": _agreement(before[text]), "after": _agreement(after[text])} for text in rows},
+        "exit_losses": {text: {"before": _losses(before[text]), "after": _losses(after[text])} for text in rows},
+        "last_layer_loss_before": {text: before[text].last_loss for text in rows},
+        "last_layer_loss_after": {text: after[text].last_loss for text in rows},
+        "last_layer_same_choice": {text: after[text].same_choices(before[text]) for text in rows},
+        "tokens_evaluated": {text: figures.tokens for text, figures in after.items()},
+    }
+    losses = {f"wikitext_loss_{when}": found[f"last_layer_loss_{when}"]["wikitext"] for when in ("before", "after")}
+    return {**found, **losses}
+
+
+def _rows(trial: Trial, base: Any) -> dict[str, Rows]:
+    """By text; the first rows of an order that a seed decides."""
+    extent, tokenizer = trial.extent, base.language_model("stock").tokenizer
+    held_out = trial.sources.held_out(tokenizer)
+    length = min(extent.length, base.language_model("stock").network.context)
+    return {
+        name: rows_of([Text(text) for text in texts], tokenizer, length, _SEED, name).first(extent.rows)
+        for name, texts in held_out.items()
+    }
+
+
+def _figures(trial: Trial, models: Any, rows: dict[str, Rows], lab: Lab) -> dict[str, Figures]:
+    model = models.language_model("stock").loaded.transformers_model()
+    only = trial.exits(model.config.get_text_config().num_hidden_layers)
+    found: dict[str, Figures] = {}
+    for text, some in rows.items():
+        lab.tell(f"  {models.name} on {len(some)} rows of {text}, exits {', '.join(map(str, only))} and the last")
+        found[text] = evaluate(model, some, only=only)
+    models.forget("stock")
+    return found
+
+
+def _agreement(figures: Figures) -> dict[str, float]:
+    return {str(each.exit): each.agreement for each in figures.exits}
+
+
+def _losses(figures: Figures) -> dict[str, float]:
+    return {str(each.exit): each.loss for each in figures.exits}

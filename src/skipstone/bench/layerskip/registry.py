@@ -1,0 +1,11 @@
+"""The parts there are, in the order in which they run."""
+
+from __future__ import annotations
+
+from ..efficiency.part import Part
+from . import assistant, decoding, exits
+from .trial import Trial
+
+
+def parts(trial: Trial) -> list[Part]:
+    return [maker(trial) for maker in (exits.part, decoding.part, assistant.part)]

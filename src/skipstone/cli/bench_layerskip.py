@@ -1,0 +1,174 @@
+"""skipstone bench layerskip"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from ..bench.efficiency import report as reports
+    from ..bench.efficiency.part import Part
+
+_Quick = Annotated[bool, typer.Option("--quick", help="Just see that it runs; the figures mean nothing.")]
+
+
+def layerskip(
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="A folder, an adapter, a short name, …; unless given the one of this repository."
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="What it started from; unless given an adapter's own, or the default."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="gsm8k_test_200.jsonl, tinystories_train.jsonl.gz and wikitext2_valid.txt, as published.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="exits, decoding, assistant or one of their figures; repeatable."),
+    ] = None,
+    quick: _Quick = False,
+    cache: o.Cache = None,
+    offline: o.Offline = False,
+    as_json: o.AsJson = False,
+    debug: o.Debug = False,
+) -> None:
+    """Judge a checkpoint trained for early exits against the model it started from, on texts held out of training.
+
+    How often exits choose as the last layer does, what that cost the last layer, and what drafting with the best exit
+    gains over plain decoding of the same weights, beside transformers' own early exit: about 20 minutes.
+    """
+    from ..bench.efficiency.registry import select
+    from ..bench.efficiency.report import Report, facts, run_parts
+    from ..bench.layerskip.checkpoint import OURS, checkpoint_of
+    from ..bench.layerskip.registry import parts
+    from ..errors import UsageError
+    from ..text.locate import Finder
+    from ..text.progress import to_stderr
+    from .loading import interruptible
+
+    if data is None:
+        raise UsageError(f"--data is missing: a folder with {_data_files()}")
+    with interruptible():
+        found = checkpoint_of(checkpoint or str(OURS), Finder(to_stderr, cache, offline), base)
+    trial, lab = _trial(found, data, quick, cache, offline)
+    known = parts(trial)
+    chosen = select(only or [], known)
+    told = {"checkpoint": found.name, "base": found.base, "trained_exits": list(found.exits)}
+    report = Report({**facts(lab), **told, "rows": trial.extent.rows, "prompts": trial.extent.prompts})
+    try:
+        with interruptible():
+            run_parts(chosen, known, lab, report)
+    finally:
+        if as_json:
+            print(json.dumps(report.to_json()))
+        else:
+            _show(report, chosen)
+
+
+def _data_files() -> str:
+    from ..bench.layerskip.sources import FILES
+
+    return ", ".join(FILES)
+
+
+def _trial(found: Any, data: Path, quick: bool, cache: Path | None, offline: bool) -> tuple[Any, Any]:
+    """What is judged, and what with."""
+    from ..bench.efficiency.lab import Effort, Lab
+    from ..bench.efficiency.models import RealModels
+    from ..bench.layerskip.sources import Sources
+    from ..bench.layerskip.trial import Extent, Trial
+
+    models = RealModels(found.name, cache, offline)
+    trial = Trial(found, models, Sources(data), Extent.quick() if quick else Extent())
+    return trial, Lab(models, Effort.quick() if quick else Effort(), _tell, cache=cache)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_figures(report, chosen))
+    if exits := report.values.get("exits"):
+        console.print(_by_exit(exits, report))
+    if decoding := report.values.get("decoding"):
+        console.print(_by_head(decoding))
+
+
+def _figures(report: reports.Report, chosen: Sequence[Part]) -> Table:
+    """Those that are one number."""
+    facts = report.facts
+    title = f"{facts['checkpoint']}, started from {facts['base']}, {facts['cpu']}, {facts['threads']} threads"
+    table = _table("figure", f"QUICK: these figures mean nothing. {title}" if facts["quick"] else title)
+    for heading in ("value", "95 %"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it is")
+    for figure in (each for part in chosen for each in part.figures):
+        if figure.key in report.absent:
+            table.add_row(figure.key, "absent", "", report.absent[figure.key])
+        elif not isinstance(report.values[figure.key], dict):
+            interval = " … ".join(f"{each:.2f}" for each in report.intervals.get(figure.key, []))
+            table.add_row(figure.key, f"{report.values[figure.key]:.4g}", interval, figure.meaning)
+    return table
+
+
+def _by_exit(exits: dict[str, dict[str, dict[str, float]]], report: reports.Report) -> Table:
+    table = _table("held-out text", "choices of each exit equal to the last layer's, of 100; loss of the last layer")
+    numbers = list(next(iter(exits.values()))["after"])
+    for heading in ("", *numbers, "loss"):
+        table.add_column(heading, justify="right")
+    for text, by_time in exits.items():
+        for when, agreement in by_time.items():
+            loss = report.values[f"last_layer_loss_{when}"][text]
+            shares = (f"{100 * agreement[number]:.0f}" for number in numbers)
+            table.add_row(text if when == "before" else "", when, *shares, f"{loss:.3f}")
+    return table
+
+
+def _by_head(decoding: dict[str, Any]) -> Table:
+    table = _table("weights", "drafted against plain decoding of the same weights")
+    for heading in ("drafter", "text", "plain tokens/s", "tokens/s", "× plain", "M", "α"):
+        table.add_column(heading, justify="right")
+    for row in _head_rows(decoding):
+        table.add_row(*row)
+    return table
+
+
+def _head_rows(decoding: dict[str, Any]) -> Iterator[list[str]]:
+    for weights, found in decoding.items():
+        if "absent" in found:
+            yield [weights, "absent", found["absent"]]
+            continue
+        for head, told in found["heads"].items():
+            drafter = f"exit:layer={found['exit']},depth={found['depth']},head={head}"
+            for text, each in told["by_text"].items():
+                speeds = (f"{each[name]:.1f}" for name in ("plain_tokens_per_second", "tokens_per_second"))
+                shares = (f"{each[name]:.2f}" for name in ("speedup", "mean_accepted", "acceptance_rate"))
+                yield [f"{weights} ({found['weights']})", drafter, text, *speeds, *shares]
+
+
+def _table(first: str, title: str) -> Table:
+    from rich.table import Table
+
+    return Table(first, title=title, title_justify="left", box=None, pad_edge=False)
