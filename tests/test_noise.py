@@ -42,7 +42,7 @@ def test_the_upper_tail_is_that_of_gumbel_noise():
 @pytest.mark.parametrize("bits", [0, 1, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1])
 def test_every_hash_gives_a_finite_number_and_small_hashes_the_large_ones(bits: int, monkeypatch: pytest.MonkeyPatch):
     signed = bits - (1 << 32) if bits >= 1 << 31 else bits
-    monkeypatch.setattr(noise, "_hash", lambda counter, key: torch.full_like(counter, signed))
+    monkeypatch.setattr(noise, "hashed", lambda tokens, key: torch.full_like(tokens, signed))
     u = (bits + 0.5) / 2**32
     want = -math.log(-math.log1p(-min(u, 1 - 2**-24)))
     assert float(_draws(0, 0, 1)) == pytest.approx(want, rel=1e-5, abs=1e-5)

@@ -113,10 +113,7 @@ class Follow:
     lossless = True
 
     def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
-        perturbed = sampler.perturbed(scores[None], [depth])[0]
-        if width == 1:
-            return Pick([int(perturbed.argmax())], scores)
-        return Pick(perturbed.topk(min(width, len(scores))).indices.tolist(), scores)
+        return Pick(sampler.best(scores, depth, min(width, len(scores)))[1].tolist(), scores)
 
     def judge(self, nodes: Nodes, scores: Scores, sampler: RowSampler) -> Verdict:
         path: list[int] = []
@@ -135,7 +132,7 @@ class Follow:
 def _target_choice(scores: Scores, node: int, depth: int, sampler: RowSampler) -> int | SkipstoneError:
     """The target's own token at a node, or why there is none."""
     try:
-        best, choice = sampler.perturbed(scores[node][None], [depth])[0].max(-1)
+        best, choice = sampler.best(scores[node], depth)
     except SkipstoneError as error:
         return error
     return _no_choice(float(best)) or int(choice)
@@ -178,7 +175,7 @@ class Rejection:
     def pick(self, scores: Tensor, sampler: RowSampler, depth: int, width: int) -> Pick:
         if width != 1:
             raise UsageError(f"the rejection rule judges chains only: use width=1, not {width} (swift: bands=off)")
-        token = int(sampler.perturbed(scores[None], [depth], Stream.DRAFT)[0].argmax())
+        token = int(sampler.best(scores, depth, stream=Stream.DRAFT)[1])
         return Pick([token], scores, _distribution(scores, sampler))
 
     def judge(self, nodes: Nodes, scores: Scores, sampler: RowSampler) -> Verdict:
@@ -208,7 +205,7 @@ class Rejection:
     @staticmethod
     def _sample(weights: Tensor, sampler: RowSampler, depth: int) -> int:
         """Gumbel-max over unnormalised weights; the best of them at temperature 0."""
-        return int(sampler.perturbed(weights.log()[None], [depth])[0].argmax())
+        return int(sampler.best(weights.log(), depth)[1])
 
 
 def _distribution(scores: Tensor, sampler: RowSampler) -> Tensor:

@@ -156,14 +156,20 @@ class KVCache:
         if self._layers is None or placement.span is None:
             return lambda layer, both: self.write_both(layer, placement, both)
         nodes = placement.positions.shape[1]
-        taken = zip(placement.rows, placement.first, strict=True)
-        targets = [self._layers[:, row].narrow(2, first, nodes).unbind() for row, first in taken]
-        readable = self._layers[:, placement.span].narrow(3, 0, placement.extent)
-        keys, values = (part.unbind() for part in readable.chunk(2, dim=2))
+        readable = self._layers[:, placement.span]
+        if len(set(placement.first)) == 1:  # all rows at once
+            targets = [(part,) for part in readable.narrow(3, placement.first[0], nodes).unbind()]
+        else:
+            taken = enumerate(placement.first)
+            targets = list(
+                zip(*(readable[:, b : b + 1].narrow(3, first, nodes).unbind() for b, first in taken), strict=True)
+            )
+        keys, values = (part.unbind() for part in readable.narrow(3, 0, placement.extent).chunk(2, dim=2))
 
         def write(layer: int, both: Tensor) -> tuple[Tensor, Tensor]:
-            for target, row in zip(targets, both, strict=True):
-                target[layer].copy_(row)
+            parts = (both,) if len(targets[layer]) == 1 else both.split_with_sizes([1] * len(both))
+            for target, part in zip(targets[layer], parts, strict=True):
+                target.copy_(part)
             return keys[layer], values[layer]
 
         return write

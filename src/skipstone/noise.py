@@ -7,11 +7,16 @@ best; and plain decoding, which asks in another order and batch, samples the sam
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import Tensor
 
+# no noise is beyond: -log(-log(1 - u)) for u = 2^-33 is 22.87, for u = 1 - 2^-24 it is -2.81
+HIGHEST, LOWEST = 23.0, -3.0
+
 _MASK = (1 << 64) - 1
+_SIGN = -(1 << 31)  # the top bit of an int32
 
 
 class Stream(IntEnum):
@@ -46,28 +51,45 @@ def uniform(seed: int, position: int, stream: Stream) -> float:
 def gumbel(seed: int, position: int, size: int, *, stream: Stream = Stream.TOKEN, device: torch.device) -> Tensor:
     """[size] float32 standard Gumbel noise; argmax(log-probabilities + noise) is a sample of the distribution.
 
-    32 hashed bits h a token give u = (h + 1/2) / 2^32 and -log(-log(1 - u)): u is small, hence finely resolved, exactly
-    where the noise is large and decides. Integer hashing, so every device draws the same bits.
+    Integer hashing, so every device draws the same bits, and any token's noise can be had without the others'.
     """
-    bits = _hash(torch.arange(size, dtype=torch.int32, device=device), key(seed, position, stream))
+    return gumbel_of(hashed(torch.arange(size, dtype=torch.int32, device=device), key(seed, position, stream)))
+
+
+def hashed(tokens: Tensor, key64: int) -> Tensor:
+    """32 bits for each of ``tokens`` int32, in place: two keyed rounds of an integer mixer (multiply, xor-shift)."""
+    x: Any = tokens.numpy() if tokens.device.type == "cpu" else tokens  # many small operations: numpy starts faster
+    for word in (key64 & 0xFFFFFFFF, key64 >> 32):
+        x ^= _signed(word)
+        x ^= _shift_right(x, 16)
+        x *= _signed(0x7FEB352D)
+        x ^= _shift_right(x, 15)
+        x *= _signed(0x846CA68B)
+        x ^= _shift_right(x, 16)
+    return tokens
+
+
+def gumbel_of(bits: Tensor) -> Tensor:
+    """Float32 Gumbel noise, the larger the smaller a hash is (unsigned).
+
+    A hash h gives u = (h + 1/2) / 2^32 and -log(-log(1 - u)): u is small, hence finely resolved, exactly where the
+    noise is large and decides.
+    """
     # bits is a signed view of h; adding 2^31 in float32 keeps the small values exact, which u near 0 needs
     u = torch.where(bits >= 0, bits.float() + 0.5, bits.float() + 4294967296.5) * 2.0**-32
     return u.clamp_(max=1 - 2.0**-24).neg_().log1p_().neg_().log_().neg_()
 
 
-def _hash(counter: Tensor, key64: int) -> Tensor:
-    """Two keyed rounds of a 32-bit integer mixer (multiply, xor-shift) over ``counter`` [V] int32, in place."""
-    for word in (key64 & 0xFFFFFFFF, key64 >> 32):
-        counter.bitwise_xor_(_signed(word))
-        counter.bitwise_xor_(_shift_right(counter, 16)).mul_(_signed(0x7FEB352D))
-        counter.bitwise_xor_(_shift_right(counter, 15)).mul_(_signed(0x846CA68B))
-        counter.bitwise_xor_(_shift_right(counter, 16))
-    return counter
+def rarest(bits: Tensor) -> Tensor:
+    """[M]: the hash with the most noise in each row of ``bits`` [M, N]."""
+    return (bits ^ _SIGN).amin(-1) ^ _SIGN
 
 
-def _shift_right(x: Tensor, bits: int) -> Tensor:
+def _shift_right(x: Any, bits: int) -> Any:
     """Logical shift of int32, whose own ``>>`` drags the sign along."""
-    return (x >> bits).bitwise_and_((1 << (32 - bits)) - 1)
+    shifted = x >> bits
+    shifted &= (1 << (32 - bits)) - 1
+    return shifted
 
 
 def _signed(word: int) -> int:

@@ -18,6 +18,7 @@ from torch import Tensor
 from . import noise
 from .errors import ConstraintError, RequestError
 from .noise import Stream
+from .winners import top, winners
 
 # beyond these numbers float32 scores overflow, and the error would blame the model
 _SMALLEST_TEMPERATURE = 1e-20
@@ -103,7 +104,7 @@ def _require(ok: bool, name: str, given: object, want: str) -> None:
 
 
 class RowSampler:
-    """The sampling state of one row: its history as counts, its constraint, its noise.
+    """The sampling state of one row: its history as counts, its constraint, the key of its noise.
 
     ``length`` is the number of tokens in the row, which is also the position of the next one. Given ``processors``,
     all that is left to ``params`` is the seed and whether to sample at all.
@@ -128,7 +129,6 @@ class RowSampler:
         self.device = device
         self._in_prompt = self._zeros(torch.bool) if params.penalised else None
         self._output_count = self._zeros(torch.int32) if params.penalised else None
-        self._noise: dict[tuple[int, Stream], Tensor] = {}
 
     def _zeros(self, dtype: torch.dtype) -> Tensor:
         return torch.zeros(self.vocab_size, dtype=dtype, device=self.device)
@@ -157,19 +157,14 @@ class RowSampler:
             self.constraint.advance(tokens)
         if self.processors is not None:
             self.processors.advance(tokens)
-        self._noise = {key: draw for key, draw in self._noise.items() if key[0] >= self.length}
 
     def _count(self, tokens: Sequence[int]) -> Tensor:
         index = torch.tensor(tokens, dtype=torch.long, device=self.device)
         return torch.bincount(index, minlength=self.vocab_size).to(torch.int32)
 
     def noise(self, depth: int, stream: Stream = Stream.TOKEN) -> Tensor:
-        """[V] float32: the row's Gumbel noise for the token ``depth`` places after the next one, drawn once."""
-        position = self.length + depth
-        if (position, stream) not in self._noise:
-            draw = noise.gumbel(self.params.seed, position, self.vocab_size, stream=stream, device=self.device)
-            self._noise[position, stream] = draw
-        return self._noise[position, stream]
+        """[V] float32: the row's Gumbel noise for the token ``depth`` places after the next one."""
+        return noise.gumbel(self.params.seed, self.length + depth, self.vocab_size, stream=stream, device=self.device)
 
     def uniform(self, depth: int, stream: Stream) -> float:
         return noise.uniform(self.params.seed, self.length + depth, stream)
@@ -219,7 +214,13 @@ class RowSampler:
         if self.greedy:
             return logits.argmax(-1).tolist()
         scores = widened(logits) / self.params.temperature
-        return self.perturbed(scores, [p + 1 - self.length for p in positions]).argmax(-1).tolist()
+        return [int(self.best(row, p + 1 - self.length)[1]) for row, p in zip(scores, positions, strict=True)]
+
+    def best(self, scores: Tensor, depth: int, count: int = 1, stream: Stream = Stream.TOKEN) -> tuple[Tensor, Tensor]:
+        """The best ``count`` of what ``perturbed`` makes of processed scores [V]: their values and tokens [count]."""
+        if self.greedy:
+            return top(scores, count)
+        return winners(scores, count, noise.key(self.params.seed, self.length + depth, stream))
 
     def _mask(self, constraint: Constraint, path: Sequence[int]) -> Tensor:
         mask = constraint.mask(path)
@@ -245,7 +246,8 @@ class RowSampler:
             scores = _keep_from(scores, scores.topk(params.top_k).values[:, -1:])
         if params.top_p < 1:
             first, *more = [params.top_k or _NUCLEUS_LOOKS[0], *_NUCLEUS_LOOKS[1:], self.vocab_size]
-            scores = _keep_from(scores, _nucleus_edge(scores, params.top_p, [first, *more] if sort else [first]))
+            total = scores.logsumexp(-1, keepdim=True)
+            scores = _keep_from(scores, _nucleus_edge(scores, total, params.top_p, [first, *more] if sort else [first]))
         if params.min_p > 0:
             scores = _keep_from(scores, scores.amax(-1, keepdim=True) + math.log(params.min_p))
         return scores
@@ -257,27 +259,23 @@ def widened(logits: Tensor) -> Tensor:
 
 
 def _keep_from(scores: Tensor, edge: Tensor) -> Tensor:
-    return scores.masked_fill(scores < edge, -math.inf)
+    return torch.where(scores < edge, -math.inf, scores)  # a third faster than masked_fill
 
 
-def _nucleus_edge(scores: Tensor, top_p: float, looks: Sequence[int]) -> Tensor:
+def _nucleus_edge(scores: Tensor, total: Tensor, top_p: float, looks: Sequence[int]) -> Tensor:
     """[N, 1]: the score of the last token of the smallest set of best tokens whose probability reaches ``top_p``.
 
-    Each row looks at ever more of its best tokens until they reach it; -inf where none of ``looks`` is enough.
+    ``total`` [N, 1] is the logarithm of what probabilities are shares of. Each row looks at ever more of its best
+    tokens until they reach it; -inf where none of ``looks`` is enough.
     """
-    edge = torch.full_like(scores[:, :1], -math.inf)
-    open_rows = torch.arange(len(scores), device=scores.device)
-    for look in looks:
-        rows = scores[open_rows]
-        best = rows.topk(min(look, rows.shape[-1])).values
-        mass = (best - rows.logsumexp(-1, keepdim=True)).exp().cumsum(-1)
-        reached = mass[:, -1] >= top_p
-        last = (mass < top_p).sum(-1, keepdim=True).clamp(max=best.shape[-1] - 1)
-        if look >= scores.shape[-1] or bool(reached.all()):
-            edge[open_rows] = best.gather(-1, last)
-            return edge
-        edge[open_rows[reached]] = best.gather(-1, last)[reached]
-        open_rows = open_rows[~reached]
+    look, *later = looks
+    best = scores.topk(min(look, scores.shape[-1])).values
+    mass = (best - total).exp_().cumsum(-1)
+    last = (mass < top_p).sum(-1, keepdim=True).clamp_(max=best.shape[-1] - 1)
+    edge = best.gather(-1, last)
+    short = mass[:, -1] < top_p
+    if look < scores.shape[-1] and bool(short.any()):
+        edge[short] = _nucleus_edge(scores[short], total[short], top_p, later) if later else -math.inf
     return edge
 
 

@@ -103,7 +103,7 @@ class RowCalls:
             return _comparable(self._walk[-1].scores[0].to(sampler.device), sampler)
         processed, raw = self._processed(logits)
         scores = _comparable(processed[0].to(sampler.device), sampler)
-        best, token = sampler.perturbed(scores[None], [len(self._walk)])[0].max(-1)
+        best, token = sampler.best(scores, len(self._walk))
         if math.isfinite(best):  # else the acceptance rule says what is wrong
             self.ids[0, self._end] = token
             ends = self._asked(processed)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..cache import KVCache, Placement
-from ..kernels.linear import WeightKind
+from ..kernels.linear import StockLinear, WeightKind, filled
 from ..kernels.probe import kernel_for
 from ..network import Run
 from ..plan import LayerPlan
@@ -37,6 +37,7 @@ class FusedNetwork:
         self.kernel = kernel_for("stock")
         self.blocks = blocks
         self.shape = blocks[0].attn.shape  # the same in all of them
+        self.fewest = blocks[0].attn.qkv.fewest  # rows of a matrix: filled up once, not at each product
         self.head, self.embedding = ends
         self.tables = tables_of(generic, self.shape, self.dtype)
 
@@ -52,9 +53,10 @@ class FusedNetwork:
     def run(self, x: Tensor, placement: Placement, cache: KVCache, plan: LayerPlan, taps: Sequence[int] = ()) -> Run:
         plan.check(self.num_layers)
         entered = self.embedding(x, placement.positions) if plan.start == 0 else x
-        hidden = entered.reshape(-1, entered.shape[-1])
-        run = run_blocks(self.blocks, hidden, plan, taps, self._sight(placement, cache))
-        return Run(run.hidden.view(entered.shape), {tap: x.view(entered.shape) for tap, x in run.taps.items()})
+        nodes = entered.reshape(-1, entered.shape[-1])
+        run = run_blocks(self.blocks, filled(nodes, self.fewest), plan, taps, self._sight(placement, cache))
+        shown = {tap: x[: len(nodes)].view(entered.shape) for tap, x in run.taps.items()}
+        return Run(run.hidden[: len(nodes)].view(entered.shape), shown)
 
     @computing
     def logits(self, hidden: Tensor, subset: Tensor | None = None) -> Tensor:
@@ -70,6 +72,7 @@ class FusedNetwork:
         wide.blocks = Lazily(self.blocks, FusedBlock.in_float64)
         wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
         wide.dtype, wide.kernel = torch.float64, kernel_for("stock")
+        wide.fewest = StockLinear.fewest
         wide.tables = tables_of(self.generic, self.shape, wide.dtype)
         return wide
 
@@ -79,8 +82,14 @@ class FusedNetwork:
             window: None if mask is None else _additive(mask, self.dtype)
             for window, mask in masks_for(placement, self.generic.windows).items()
         }
-        angles = {kind: table(placement) for kind, table in self.tables.items()}
+        angles = {kind: _by_row(table(placement), rows) for kind, table in self.tables.items()}
         return Sight((rows, nodes), cache.writer(placement), angles, masks)
+
+
+def _by_row(angles: tuple[Tensor, Tensor], rows: int) -> tuple[Tensor, Tensor]:
+    """cos and sin as [B, N, heads, D], from [R, heads, D]."""
+    cos, sin = (part.unflatten(0, (rows, -1)) for part in angles)
+    return cos, sin
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

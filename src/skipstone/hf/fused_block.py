@@ -1,7 +1,8 @@
 """One block of a serial family with little between its matrix products: x += attn(norm(x)); x += mlp(norm(x)).
 
 Weights are merged (q, k and v; gate and up), rotary and attention are our own, and hidden states are [R, H], the nodes
-of all rows after each other, since packed kernels want matrices.
+of all rows after each other, since packed kernels want matrices; and matrices of a few rows at least, so the nodes may
+be followed by rows that nobody reads. Attention leaves these out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..cache import Write
-from ..kernels.linear import Linear, StockLinear
+from ..kernels.linear import Linear, StockLinear, filled
 from .norms import Norm
 
 
@@ -37,7 +38,7 @@ class Sight:
 
     size: tuple[int, int]
     write: Write
-    angles: dict[str, tuple[Tensor, Tensor]]  # by kind of layer, see AngleTable
+    angles: dict[str, tuple[Tensor, Tensor]]  # by kind of layer: AngleTable's as [B, N, heads, D]
     masks: dict[int | None, Tensor | None]  # by window, to be added: [B, 1, N, extent]
 
 
@@ -57,20 +58,21 @@ class FusedAttention:
     kind: str | None
 
     def __call__(self, x: Tensor, sight: Sight) -> Tensor:
-        """[R, H] from x [R, H]."""
+        """[R, H] from x [R, H], of which the first B · N rows are nodes."""
         shape, (rows, nodes) = self.shape, sight.size
-        qkv = self._normed(self.qkv(self.norm(x)).view(rows * nodes, -1, shape.dim))
+        qkv = self.qkv(self.norm(x))
+        if len(x) > rows * nodes:
+            qkv = qkv.narrow(0, 0, rows * nodes)
+        qkv = self._normed(qkv.view(rows, nodes, -1, shape.dim))
         if self.kind is not None:
             cos, sin = sight.angles[self.kind]
             qkv = torch.addcmul(qkv * cos, qkv.roll(shape.dim // 2, -1), sin)
-        qkv = qkv.view(rows, nodes, -1, shape.dim)
-        q = qkv.narrow(2, 0, shape.heads)
-        both = qkv.narrow(2, shape.heads, 2 * shape.kv_heads)
-        keys, values = sight.write(self.layer, both.transpose(1, 2))
+        q, both = qkv.transpose(1, 2).split_with_sizes([shape.heads, 2 * shape.kv_heads], 1)
+        keys, values = sight.write(self.layer, both)
         y = functional.scaled_dot_product_attention(
-            q.transpose(1, 2), keys, values, sight.masks[self.window], scale=self.scale, enable_gqa=shape.shared
+            q, keys, values, sight.masks[self.window], scale=self.scale, enable_gqa=shape.shared
         )
-        return self.out(y.transpose(1, 2).reshape(rows * nodes, -1))
+        return self.out(filled(y.transpose(1, 2).reshape(rows * nodes, -1), len(x)))
 
     def in_float64(self) -> FusedAttention:
         q_norm, k_norm = (norm and norm.in_float64() for norm in (self.q_norm, self.k_norm))
@@ -80,11 +82,11 @@ class FusedAttention:
         return replace(wide, q_norm=q_norm, k_norm=k_norm)
 
     def _normed(self, qkv: Tensor) -> Tensor:
-        """[R, heads + 2 * KV, D] with norms on queries and keys where the model has them."""
+        """[B, N, heads + 2 * KV, D] with norms on queries and keys where the model has them."""
         if self.q_norm is None or self.k_norm is None:
             return qkv
-        q, k, v = qkv.split([self.shape.heads, self.shape.kv_heads, self.shape.kv_heads], dim=1)
-        return torch.cat([self.q_norm(q), self.k_norm(k), v], dim=1)
+        q, k, v = qkv.split([self.shape.heads, self.shape.kv_heads, self.shape.kv_heads], dim=2)
+        return torch.cat([self.q_norm(q), self.k_norm(k), v], dim=2)
 
 
 @dataclass(frozen=True)

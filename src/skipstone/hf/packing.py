@@ -120,6 +120,7 @@ class _Beside:
     """Several layers over the same input, each called by itself."""
 
     bias = None
+    fewest = StockLinear.fewest
 
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
         self._linears = [StockLinear(n.weight.data, None if n.bias is None else n.bias.data) for n in linears]

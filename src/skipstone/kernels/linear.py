@@ -24,6 +24,11 @@ class Linear(Protocol):
         """[R, out] from x [R, in], of the dtype of x."""
         ...
 
+    @property
+    def fewest(self) -> int:
+        """Calls of fewer rows are filled up to so many."""
+        ...
+
     def weight(self) -> Tensor:
         """[out, in]: the numbers it computes with, unpacked anew where they are packed."""
         ...
@@ -40,6 +45,7 @@ class StockLinear:
 
     plain: Tensor
     bias: Tensor | None = None
+    fewest = 1
 
     def __call__(self, x: Tensor) -> Tensor:
         return functional.linear(x, self.plain, self.bias)
@@ -60,6 +66,7 @@ class HalfLinear:
     packed: Any
     bias: Tensor | None
     product: Callable[..., Tensor]  # the operator, looked up once: it is called a hundred times a step
+    fewest = 1
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.product(x, self.packed)
@@ -76,8 +83,7 @@ class HalfLinear:
 class OneDNNLinear:
     """oneDNN: weights in blocks, as float32 or bfloat16; activations are taken to the weights' type.
 
-    ``fewest``: calls of fewer rows are filled up to it. On some CPUs one row has a kernel of its own, which rounds
-    otherwise and is slower than the one for four.
+    ``fewest``: on some CPUs one row has a kernel of its own, which rounds otherwise and is slower than that for four.
     """
 
     packed: Tensor
@@ -90,7 +96,7 @@ class OneDNNLinear:
         rows = x.shape[0]
         given = x if x.dtype == self.dtype else x.to(self.dtype)
         if rows < self.fewest:
-            given = functional.pad(given, (0, 0, 0, self.fewest - rows))
+            given = filled(given, self.fewest)
         y = self.product(given, self.packed, self.bias, "none", [], "")
         y = y if rows >= self.fewest else y[:rows]
         return y if y.dtype == x.dtype else y.to(x.dtype)
@@ -100,6 +106,13 @@ class OneDNNLinear:
 
     def weight(self) -> Tensor:
         return self.packed.to_dense().float()
+
+
+def filled(x: Tensor, rows: int) -> Tensor:
+    """[rows, H]: x [R, H] followed by as many rows that nobody reads."""
+    if len(x) >= rows:
+        return x
+    return x.expand(rows, -1) if len(x) == 1 else functional.pad(x, (0, 0, 0, rows - len(x)))  # expanding is a view
 
 
 Pack = Callable[[Tensor, Tensor | None], Linear]  # weights [out, in] float32, bias [out] -> the layer
