@@ -119,7 +119,7 @@ def test_records_add_up_to_what_was_emitted(kind: str):
     request = Request([1, 2, 1, 2, 1], 20)
     text = alone(net, request).tokens
     drafter = {
-        "skip": lambda: SkipDrafter(SkipDrafter.Options(width=2), net),
+        "skip": lambda: SkipDrafter(SkipDrafter.Options(plan="uniform", width=2), net),
         "exit": lambda: ExitDrafter(ExitDrafter.Options(width=2), net),
         "ngram": lambda: NgramDrafter(NgramDrafter.Options(min=1), net),
         "random": lambda: RandomDrafter(net, 5, lambda _: text),

@@ -167,7 +167,7 @@ def test_drafted_text_is_that_of_generate_beyond_the_original_length(case: str):
     net = _network(case)
     theirs = _generated(net, _prompt(8), 20)
     for drafter in (
-        SkipDrafter(SkipDrafter.Options(depth=6, width=2), net),
+        SkipDrafter(SkipDrafter.Options(plan="uniform", depth=6, width=2), net),
         ExitDrafter(ExitDrafter.Options(layer=2, depth=6), net),
     ):
         engine = Engine(net, drafter, rows=2, capacity=40, prefill_chunk=3)

@@ -23,7 +23,7 @@ CUT = {"temperature": 0.8, "top_p": 0.97, "repetition_penalty": 1.1}
 
 
 def _skip(width: int = 1) -> SkipDrafter:
-    return SkipDrafter(SkipDrafter.Options(depth=2, width=width), NET)
+    return SkipDrafter(SkipDrafter.Options(plan="uniform", depth=2, width=width), NET)
 
 
 def _pairs(drafter: Drafter, rule: AcceptanceRule, samples: int = 1, texts: int = TEXTS) -> torch.Tensor:

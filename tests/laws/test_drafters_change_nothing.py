@@ -69,7 +69,8 @@ def test_samples_of_one_prompt_share_a_prefill_and_differ():
 def test_drafts_of_an_agreeing_network_are_accepted_at_any_temperature(temperature: float):
     """Otherwise all laws above would hold for drafters that never guess right."""
     net = network()
-    for drafter in (SkipDrafter(SkipDrafter.Options(width=2), net), ExitDrafter(ExitDrafter.Options(layer=2), net)):
+    uniform = SkipDrafter(SkipDrafter.Options(plan="uniform", width=2), net)
+    for drafter in (uniform, ExitDrafter(ExitDrafter.Options(layer=2), net)):
         summary = Summary()
         engine = Engine(net, drafter, capacity=90, sinks=[summary])
         decode(engine, [Visit(Request([1, 2, 3], 60, SamplingParams(temperature=temperature)))])

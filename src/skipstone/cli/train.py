@@ -24,8 +24,8 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="JSONL (text, messages, prompt and response; .gz too), text, or owner/name[:config][/split] of the "
-            "hub; repeatable.",
+            help="JSONL (text, messages, prompt and response; .gz too), text, or a data set of the hub as owner/name, "
+            "owner/name:config or owner/name/split; repeatable.",
         ),
     ] = None,
     output: Annotated[str | None, typer.Option(metavar="DIR", help="The folder to write; must not exist.")] = None,
