@@ -80,6 +80,7 @@ def built_in(draw: st.DrawFn, net: HFNetwork) -> Drafter:
                 NgramDrafter(NgramDrafter.Options(max=low + depth, min=low, depth=depth), net),
                 SkipDrafter(SkipDrafter.Options(plan="uniform", **more), net),
                 SkipDrafter(SkipDrafter.Options(attn=draw(layers), mlp=draw(layers), **more), net),
+                SkipDrafter(SkipDrafter.Options(window=4, budget=1.0, loan=10**6), net),
                 ExitDrafter(ExitDrafter.Options(layer=draw(st.integers(1, L - 1)), **more), net),
             ]
         )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from lora import needs_peft
+from safetensors import safe_open
 from tiny_folder import save_tokenizer, tiny_folder
 from transformers import AutoModelForCausalLM, TrainerCallback
 
@@ -148,6 +149,18 @@ def test_layers_before_the_exit_may_have_adapters_of_another_rank(
     torch.testing.assert_close(loaded(tokens).logits, merged.eval()(tokens).logits)
 
 
+@needs_peft
+@pytest.mark.parametrize("rank", [0, 2])
+def test_what_was_trained_is_written_in_the_type_asked_for(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, rank: int
+) -> None:
+    out = _saved(train(recipe(exits=[2], lora_rank=rank, stored="float16", steps=1), folder), tmp_path / "half")
+    file = out / ("adapter_model.safetensors" if rank else "model.safetensors")
+    with safe_open(file, "pt") as weights:
+        assert {weights.get_tensor(name).dtype for name in weights.keys()} == {torch.float16}  # noqa: SIM118
+    skipstone.load(out)
+
+
 def _plain(folder: Path) -> Any:
     with quiet():
         return AutoModelForCausalLM.from_pretrained(folder)
@@ -231,6 +244,7 @@ def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], f
         ({"scratch": True, "distil": 0.5}, UsageError, "no starting model"),
         ({"curriculum": "rotary"}, UsageError, '"rotary" is not known: known: gradual, rotational'),
         ({"agreement": 1.5}, UsageError, "agreement 1.5: give the last layer's share"),
+        ({"stored": "int4"}, UsageError, '"int4" is not known'),
         ({"exit_share": 1}, UsageError, "exit_share 1.0: give the exits' share"),
         ({"last_every": 2}, UsageError, "give exits, agreement"),
         (

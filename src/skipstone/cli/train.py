@@ -109,6 +109,10 @@ def train(
     precision: Annotated[
         str | None, typer.Option(metavar="TYPE", help="auto, float32 or bfloat16.", rich_help_panel=_RUN)
     ] = None,
+    stored: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="Of the weights written; float32.", rich_help_panel=_RUN),
+    ] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.", rich_help_panel=_RUN)] = None,
     eval_data: Annotated[
         list[str] | None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError, UsageError
+from ..store import known_aliases
 from ..store.atomic import building, disk_errors, locked
 from ..text.locate import locate
 from ..text.progress import to_stderr
@@ -66,9 +67,10 @@ class Training:
             raise StoreError(f"{self.output} cannot be written: {error.strerror}; choose another --output") from error
 
     def _base(self) -> str:
-        """A hub id stays one in an adapter's config; other names mean nothing to other programs."""
+        """A hub id or short name stays one in an adapter's config; a folder is named by where it lies."""
         name = self.recipe.model
-        return name if "/" in name and not Path(name).expanduser().exists() else ""
+        short = name in [alias.name for alias in known_aliases()]
+        return name if ("/" in name or short) and not Path(name).expanduser().exists() else ""
 
     def _write(self, trained: Trained) -> None:
         place = RunFolder.beside(self.output)

@@ -23,6 +23,7 @@ class Recipe:
     model instead of the labels. ``exit_share`` is the share of the loss that the exits have together (0: the paper's),
     ``agreement`` that of their loss which compares with this model's own last layer. With ``last_every`` n, n-1 of n
     micro-batches train exits only. ``lora_early_rank`` is the rank in the layers before the last trained exit.
+    ``stored`` is the number type that the trained weights are written in.
     ``fsdp`` spreads weights, gradients and optimizer over the processes.
     """
 
@@ -53,6 +54,7 @@ class Recipe:
     checkpointing: bool = False
     fsdp: bool = False
     precision: str = "auto"
+    stored: str = "float32"
     device: str = "auto"
     save_every: int = 100
     log_every: int = 10
@@ -64,6 +66,7 @@ class Recipe:
         _check_shares(self)
         _check_choice("curriculum", self.curriculum, ("rotational", "gradual"))
         _check_choice("precision", self.precision, ("auto", "float32", "bfloat16"))
+        _check_choice("stored", self.stored, ("float32", "float16", "bfloat16"))
         _check_together(self)
         if not self.data:
             raise UsageError("no training data: give files with data")

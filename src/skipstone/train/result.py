@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..hf.quiet import quiet
 from ..hf.tokenizer import HFTokenizer
 from .batch import plain
@@ -35,6 +37,7 @@ class Trained:
         config = plain(self.model).config
         setattr(config, EXITS, list(self.exits))
         config.use_cache = True
+        self._as_stored()
         with quiet():
             self.model.save_pretrained(folder)
             self.tokenizer.tokenizer.save_pretrained(folder)
@@ -42,6 +45,16 @@ class Trained:
             self._finish_adapter(folder / "adapter_config.json")
         (folder / "training.json").write_text(json.dumps(self.report(), indent=1) + "\n")
         (folder / "agreement.svg").write_text(agreement_svg(self.before, self.after, self.exits))
+
+    def _as_stored(self) -> None:
+        """Rounds what was trained to the recipe's type; of an adapter that is the adapter alone."""
+        dtype = getattr(torch, self.about["recipe"]["stored"])
+        if not hasattr(self.model, "peft_config"):
+            self.model.to(dtype)
+            return
+        for weight in self.model.parameters():
+            if weight.requires_grad:
+                weight.data = weight.data.to(dtype)
 
     def report(self) -> dict[str, Any]:
         """Settings and figures; ``last_layer`` is what training cost the whole model."""
