@@ -137,3 +137,13 @@ def test_a_cache_that_cannot_be_written_stops_no_generation(load: Any, tmp_path:
 def test_a_task_that_is_no_label_is_refused(load: Any, task: str) -> None:
     with pytest.raises(UsageError, match="no label"):
         load().generate("the", drafter=f"skip:task={task}")
+
+
+def test_a_model_tells_what_is_drafted_with_or_why_nothing_is(load: Any) -> None:
+    model = load()
+    assert model.told() == []
+    generate(model, tokens=2)
+    assert model.told() == [f"{DRAFTER}: not drafting: too little text so far to try anything on"]
+    generate(model)
+    (told,) = model.told()
+    assert told.startswith(f"{DRAFTER}: drafting without ")

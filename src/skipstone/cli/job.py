@@ -98,7 +98,8 @@ class Job:
             show_json(pieces, {"model": self.model, "drafter": self.drafter})
             return
         done = show_text(pieces, None if len(prompts) == 1 and self.prompts is None and samples == 1 else heading)
-        print(figures(done), file=sys.stderr, flush=True)
+        for line in [figures(done), *model.told()]:
+            print(line, file=sys.stderr, flush=True)
 
 
 def _terminal() -> bool:

@@ -22,7 +22,12 @@ class Tuned:
     head: DraftHead
     calibration: Calibration = field(default_factory=Calibration)
 
+    def told(self) -> str:
+        """In one line, what is drafted with, or why nothing is."""
+        return self.tuner.told()
+
     def propose(self, state: DraftState, most: int, width: int) -> Draft:
+        self.tuner.head = self.head.step_head
         searched = self.tuner.work(state)
         choice = self.tuner.choose(state)
         draft = state.nothing() if choice is None else self._draft(state, choice, most, width)

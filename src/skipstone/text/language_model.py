@@ -118,6 +118,10 @@ class LanguageModel:
         """What steps cost on this machine, measured on first use and refined by every step since."""
         return None if self._measure_costs is None else CostModel(self._measure_costs())
 
+    def told(self) -> list[str]:
+        """What drafters found out about this model, a line each: what is drafted with, or why nothing is."""
+        return self._memories.told()
+
     def encode(self, prompt: Prompt) -> list[int]:
         """Token ids of a prompt. Raises RequestError where there are none."""
         if isinstance(prompt, str):

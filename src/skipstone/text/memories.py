@@ -38,6 +38,11 @@ class Memories:
         kept: Drafter = drafter
         return kept
 
+    def told(self) -> list[str]:
+        """What drafters found out, a line each, those that say so."""
+        memories = self._by_spec.items()
+        return [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
+
     def keep(self, drafter: Any) -> None:
         """The plan it found, if any, for other processes. One that was not given its memory here is its owner's."""
         if drafter not in self._given:
