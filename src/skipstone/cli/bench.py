@@ -129,6 +129,8 @@ def _wanted(report: reports.Report, figure: Figure) -> str:
 
 
 def _number(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(--json)"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,10 @@ from . import options as o
 
 def swift(
     model: Annotated[str, typer.Option(metavar="MODEL", help="The real model to measure with.")] = "smollm2-135m",
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="cnn_dm_40, gsm8k_test_200, dolly_151, spec_bench_60, humaneval (.jsonl)."),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A part or figure; may be given several times.")
     ] = None,
@@ -21,17 +26,20 @@ def swift(
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays."""
+    """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays.
+
+    --only stream takes --data; --only ablations changes one thing at a time in the paper's preset, and takes an hour.
+    """
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import select
     from ..bench.efficiency.report import Report, facts, run_parts
-    from ..bench.swift.registry import parts
+    from ..bench.swift.registry import parts, usual
     from .bench import show, tell
     from .loading import interruptible
 
-    known = parts()
-    chosen = select(only or [], known)
+    known = parts(data)
+    chosen = select(only, known) if only else usual(known)
     lab = Lab(RealModels(model, cache, offline), Effort.quick() if quick else Effort(), tell, cache=cache)
     report = Report(facts(lab))
     try:

@@ -40,6 +40,10 @@ class Models(Protocol):
         """Token ids of prompts of about 50 to 250 tokens."""
         ...
 
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text."""
+        ...
+
 
 # a Llama of about a billion parameters
 _BILLION = Shape(16, 2048, 8192, 32, 8, 128256, tied=True)
@@ -64,6 +68,7 @@ class Effort:
     nodes: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16)
     context: int = 256
     contexts: tuple[int, ...] = (64, 256, 1024, 2048)
+    task_prompts: int = 3  # of each task of a stream
     stream: Rounds = field(default_factory=lambda: Rounds(100, 280.0, 10))  # texts of a stream, one by one
     timeout_s: float = 280.0  # of another process
     calibration_s: float = 2.0
@@ -86,6 +91,7 @@ class Effort:
             head=32,
             context=32,
             contexts=(8, 64),
+            task_prompts=1,
             stream=Rounds(2, 20.0),
             timeout_s=60.0,
             calibration_s=0.2,

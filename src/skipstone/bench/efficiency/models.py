@@ -40,6 +40,9 @@ class RealModels:
         most = model.network.context // 2  # a tiny model has no room for all of it
         return [model.encode(text)[:most] for text in (texts[2], texts[1], "\n\n".join(texts))]
 
+    def encode(self, text: str) -> list[int]:
+        return self.language_model("auto").encode(text)
+
     @cached_property
     def _theirs(self) -> Any:
         return self.fresh()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..efficiency.part import Part
-from . import planted, shift, shipped
+from . import ablations, planted, shift, shipped, unlike_tasks
 
 
-def parts() -> list[Part]:
-    """In the order in which they run."""
-    return [planted.part(), shift.part(), shipped.part()]
+def parts(data: Path | None = None) -> list[Part]:
+    """In the order in which they run; ``data`` has the files of the stream's tasks."""
+    return [planted.part(), shift.part(), shipped.part(), unlike_tasks.part(data), ablations.part()]
+
+
+def usual(known: list[Part]) -> list[Part]:
+    """Those that run unless others are asked for: the ablations are many, and no figure is wanted of them."""
+    return [part for part in known if part.name != "ablations"]
