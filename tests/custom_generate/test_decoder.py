@@ -80,3 +80,19 @@ def test_rows_with_processors_of_their_own_share_no_request():
     engine = Engine(network(), knowing(torch.tensor([[1]]), {"input_ids": [[1]]}), capacity=20, rows=2)
     with pytest.raises(RequestError, match="admit a request for each"):
         engine.admit(Request([1], processors=Own()), samples=2)
+
+
+def test_a_search_goes_on_from_call_to_call():
+    decoder, model = Decoder(), tiny_network(layers=6, agreeing=0.9).model
+    settings = {"input_ids": torch.tensor([[3, 9, 27]]), "max_new_tokens": 40, "do_sample": False}
+    texts = [
+        model.generate(**settings, custom_generate=decoder, drafter="skip:budget=1,loan=1000,window=8")
+        for _ in range(2)
+    ]
+    plain = model.generate(**settings)
+    assert torch.equal(texts[0], plain)
+    assert torch.equal(texts[1], plain)
+    (known,) = decoder._remembered.values()
+    assert known.costs is not None
+    (tuned,) = known.memories._by_spec.values()
+    assert tuned.tuner.tokens == 80

@@ -15,21 +15,20 @@ from ..drafting import Drafter
 from ..errors import UsageError
 from ..hf.fit import fit
 from ..hf.network import HFNetwork
-from ..hf.wiring import Wiring
-from ..plugins import make_drafter
 from .call import Call, check
 from .kept_back import kept_back
 from .plain import decode_plainly, reason_for_plain
 from .prompts import prompts_of
+from .remembered import Remembered
 from .result import result_of
 from .texts import generate
 
 
 class Decoder:
-    """Decodes for transformers' ``generate``; remembers nothing of a model but how its layers are wired."""
+    """Decodes for transformers' ``generate``; remembers of a model how it is wired and what searches found out."""
 
     def __init__(self) -> None:
-        self._fitting: WeakKeyDictionary[Any, tuple[Wiring, bool]] = WeakKeyDictionary()
+        self._remembered: WeakKeyDictionary[Any, Remembered] = WeakKeyDictionary()
 
     def __call__(
         self,
@@ -78,20 +77,22 @@ class Decoder:
         if reason := reason_for_plain(call):
             return decode_plainly(call, reason)
         network = self._network(call.model)
-        chosen = make_drafter(drafter, network) if isinstance(drafter, str) else drafter
+        known = self._remembered[call.model]
+        chosen = known.drafter(drafter, network) if isinstance(drafter, str) else drafter
         if call.seed is None and call.config.do_sample:
             call = replace(call, seed=int(torch.randint(2**62, ())))
-        rows = generate(call, network, chosen, prompts)
+        rows = generate(call, network, chosen, prompts, known.costs_for(chosen, network))
         if call.streamer is not None:
             call.streamer.end()
         return result_of(call, rows)
 
     def _network(self, model: Any) -> HFNetwork:
         """Checked against the model's own pass the first time; built anew each time, as modules come and go."""
-        if model in self._fitting:
-            return HFNetwork(model, *self._fitting[model])
+        known = self._remembered.get(model)
+        if known is not None:
+            return HFNetwork(model, known.wiring, known.finish)
         network, _ = fit(model)
-        self._fitting[model] = network.wiring, network.head.finish is not None
+        self._remembered[model] = Remembered(network.wiring, network.head.finish is not None)
         return network
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..cost import CostModel
 from ..drafting import Drafter
 from ..engine import Engine
 from ..errors import RequestError
@@ -25,14 +26,16 @@ from .row_calls import RowCalls
 _SCRATCH = 64
 
 
-def generate(call: Call, network: HFNetwork, drafter: Drafter, prompts: Sequence[Sequence[int]]) -> list[RowCalls]:
+def generate(
+    call: Call, network: HFNetwork, drafter: Drafter, prompts: Sequence[Sequence[int]], costs: CostModel | None = None
+) -> list[RowCalls]:
     """Decode all rows to their ends; whatever ends this leaves the drafter clean."""
     rows = [_row(call, b) for b in range(call.rows)]
     longest = max(map(len, prompts)) + call.budget
     if network.embedding.positions is None:  # transformers, too, goes on behind the context where positions have no end
         network.context = max(network.context, longest)
     chunk = getattr(call.config, "prefill_chunk_size", None) or 512
-    engine = Engine(network, drafter, rows=call.rows, capacity=longest + _SCRATCH, prefill_chunk=chunk)
+    engine = Engine(network, drafter, rows=call.rows, capacity=longest + _SCRATCH, prefill_chunk=chunk, costs=costs)
     admitted: list[int] = []
     try:
         for b, prompt in enumerate(prompts):

@@ -1,0 +1,33 @@
+"""What is remembered of a transformers model between calls: nothing that holds the model, or one of its modules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..calibrate import measure
+from ..cost import CostModel
+from ..drafting import Drafter
+from ..hf.network import HFNetwork
+from ..hf.wiring import Wiring
+from ..plugins import make_drafter
+from ..text.memories import Memories
+
+
+@dataclass
+class Remembered:
+    """``memories``: what searching drafters found out. ``costs`` of steps are measured once one of them searches."""
+
+    wiring: Wiring
+    finish: bool
+    memories: Memories = field(default_factory=Memories)
+    costs: CostModel | None = None
+
+    def drafter(self, spec: str, network: HFNetwork) -> Drafter:
+        """A drafter by name, which goes on from what earlier ones found."""
+        return self.memories.give(spec, make_drafter(spec, network))
+
+    def costs_for(self, drafter: Drafter, network: HFNetwork) -> CostModel | None:
+        """None for drafters that do not search: the others need not wait two seconds."""
+        if getattr(drafter, "memory", None) is not None and self.costs is None:
+            self.costs = CostModel(measure(network))
+        return self.costs
