@@ -133,13 +133,13 @@ def test_without_a_loan_nothing_is_tried_before_its_time_was_earned():
 
 def test_a_loan_is_repaid_before_anything_else_is_tried():
     budget = Budget(share=0.01, loan_ms=80.0)
-    assert budget.allows(80)
+    assert budget.due(80) == 0
     budget.spent_ms = 80
-    assert not budget.allows(1)
+    assert budget.due(1) == pytest.approx(100)
     budget.ran_ms = 8_000
-    assert not budget.allows(1 + 80)
-    assert budget.allows(80)
-    assert not budget.allows(1, on_loan=False)
+    assert budget.due(80) == pytest.approx(8_000)
+    budget.loan_ms = 0.0
+    assert budget.due(1) == pytest.approx(8_100)
     assert budget.used == pytest.approx(0.01)
 
 

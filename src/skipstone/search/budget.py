@@ -14,9 +14,9 @@ class Budget:
     ran_ms: float = 0.0
     spent_ms: float = 0.0
 
-    def allows(self, ms: float, *, on_loan: bool = True) -> bool:
-        """Whether a trial of about ``ms`` fits."""
-        return self.spent_ms + ms <= self.share * self.ran_ms + self.loan_ms * on_loan
+    def due(self, ms: float) -> float:
+        """Milliseconds that must have run before a trial of about ``ms`` fits."""
+        return (self.spent_ms + ms - self.loan_ms) / self.share
 
     @property
     def used(self) -> float:

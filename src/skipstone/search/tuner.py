@@ -101,6 +101,7 @@ class Tuner:
     _adopted_at: int = 0
     _adopted: Trial | None = None
     _forecast: Forecast | None = None  # for the plan of now
+    _rests_until: float = 0.0  # milliseconds of the run, before which no trial could be paid for
     _rankings: dict[LayerPlan, list[Sublayer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -178,11 +179,10 @@ class Tuner:
 
     def work(self, state: DraftState) -> float:
         """Try one plan, if that is due and there is time for it. Seconds it took."""
-        if self.network_layers < 3:
-            return 0.0
-        pricing = self._pricing(state)
+        if self.network_layers < 3 or self.budget.ran_ms < self._rests_until or self._accelerates:
+            return 0.0  # cheaply: this is asked before every step
         window = Window.newest(state, self.options.window, self._since)
-        self.budget.loan_ms = self.options.loan * pricing.plain
+        pricing = self._pricing(state)
         if len(window) < min(self.options.window, state.limits.nodes) // 2 or not self._affords(pricing, len(window)):
             return 0.0
         began = self.clock()
@@ -191,11 +191,15 @@ class Tuner:
         self.budget.spent_ms += 1e3 * seconds
         return seconds
 
+    @property
+    def _accelerates(self) -> bool:
+        return self._searcher is None and self.plan is not None
+
     def _affords(self, pricing: Pricing, nodes: int) -> bool:
-        if self._searcher is None and self.plan is not None:
-            return False  # acceleration
         hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
-        return self.budget.allows(pricing.verify(nodes - 1), on_loan=self.searching and not hopeless)
+        self.budget.loan_ms = self.options.loan * pricing.plain if self.searching and not hopeless else 0.0
+        self._rests_until = self.budget.due(pricing.verify(nodes - 1))
+        return self.budget.ran_ms >= self._rests_until
 
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
         if self._searcher is None:
@@ -246,6 +250,7 @@ class Tuner:
         self._open()
 
     def _open(self) -> None:
+        self._rests_until = 0.0
         self.book.clear()
         self._rankings.clear()
         self._searcher, self._trials, self.best = self.new_searcher(), 0, None
