@@ -32,8 +32,9 @@ class Pick:
 
     @cached_property
     def confidence(self) -> float:
-        """The draft's probability of its first choice, noise aside."""
-        return float((self.scores[self.tokens[0]] - self.scores.logsumexp(-1)).exp())
+        """The draft's probability of its first choice, noise aside; 0 where the scores are no distribution."""
+        chance = float((self.scores[self.tokens[0]] - self.scores.logsumexp(-1)).exp())
+        return chance if math.isfinite(chance) else 0.0
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,17 @@
 """When to stop drafting."""
 
+import math
+
 import pytest
 import torch
 
 from skipstone.accept import Pick
 from skipstone.draft.confidence import BelowThreshold, Calibration, WhileItPays
-from skipstone.telemetry import StepRecord, Timing
 
 
 def _pick(confidence: float) -> Pick:
     """Two tokens, the first of them of this probability."""
     return Pick([0], torch.tensor([confidence, 1 - confidence]).log())
-
-
-def _record(drafted: int, accepted: int, row: int = 0) -> StepRecord:
-    return StepRecord(row, drafted, drafted, accepted, 0, accepted + 1, Timing())
 
 
 def test_below_the_threshold_is_where_no_row_is_sure_any_more():
@@ -23,12 +20,17 @@ def test_below_the_threshold_is_where_no_row_is_sure_any_more():
     assert stop([[_pick(0.9), _pick(0.9)], [_pick(0.1), _pick(0.79)]])
 
 
+def test_where_nothing_is_allowed_the_draft_is_not_sure_at_all():
+    nothing = Pick([0], torch.full((4,), -math.inf))
+    assert nothing.confidence == 0
+    assert Calibration().chance(nothing.confidence, usual=0.5) == pytest.approx(0.5)
+
+
 def test_confidences_count_as_they_proved():
     calibration = Calibration()
     assert calibration.chance(0.35, usual=0.7) == pytest.approx(0.7)
     for _ in range(200):
-        calibration.remember(0, [0.35, 0.95])
-        calibration.observe(_record(drafted=2, accepted=0))
+        calibration.observe([0.35, 0.95], accepted=0)
     assert calibration.chance(0.35, usual=0.7) < 0.1
     assert calibration.chance(0.95, usual=0.7) == pytest.approx(0.7)  # behind a wrong token nothing is known
 
@@ -38,9 +40,8 @@ def test_drafting_goes_on_while_a_token_is_worth_its_time():
         calibration = Calibration()
         for _ in range(100):  # drafts are as sure as they should be
             for k in range(10):
-                calibration.remember(0, [k / 10 + 0.05])
-                calibration.observe(_record(drafted=1, accepted=int(_ % 10 < k)))
-        stop = WhileItPays(calibration, (0,), acceptance=0.9, ms=ms, rate=0.1)
+                calibration.observe([k / 10 + 0.05], accepted=int(_ % 10 < k))
+        stop = WhileItPays(calibration, 1, acceptance=0.9, ms=ms, rate=0.1)
         picks: list[list[Pick]] = []
         for confidence in confidences:
             picks.append([_pick(confidence)])

@@ -1,20 +1,24 @@
 """Search while text is generated, on models whose best plan is known and steps whose costs are."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import gc
+import weakref
 from typing import Any
 
 import pytest
 
 from skipstone.bench.planted import moved, skip_form
 from skipstone.bench.planted.random import Shape
+from skipstone.cost import Step
 from skipstone.draft.skip import SkipDrafter
 from skipstone.engine import Engine
 from skipstone.errors import UsageError
 from skipstone.hf.fit import fit
+from skipstone.network import Run
+from skipstone.plan import LayerPlan
 from skipstone.request import Request
 from skipstone.search.budget import Budget
-from skipstone.search.guided import GuidedSearcher
+from skipstone.search.in_use import InUse
+from skipstone.search.searcher import Trial
 from skipstone.search.tuner import Tuner, TunerOptions
 from skipstone.telemetry import StepRecord, Summary
 from skipstone.testing import plain_text, tiny_network
@@ -114,21 +118,11 @@ def test_a_model_too_shallow_to_skip_anything_is_decoded_plainly():
     assert not any(record.drafted for record in sink.records)
 
 
-def _clocked(network: Any, **options: Any) -> tuple[SkipDrafter, Callable[[], float]]:
-    """A drafter whose tuner takes one unit of time for each look at the clock."""
-    drafter = SkipDrafter(Options(**options), network)
-    ticks = iter(range(10**9))
-    tuner = Tuner(network.num_layers, lambda: GuidedSearcher(network.num_layers), drafter.options.tuning())
-    tuner.clock = lambda: float(next(ticks))
-    drafter.tuned = replace(drafter.tuned, tuner=tuner)
-    return drafter, tuner.clock
-
-
 def test_without_a_loan_nothing_is_tried_before_its_time_was_earned():
     network = fit(skip_form(SHAPE, attn=6).model)[0]
-    drafter, _ = _clocked(network, budget=0.01, loan=0)
+    drafter = SkipDrafter(Options(budget=1e-6, loan=0), network)
     _decode(network, drafter, 100)
-    assert _tuner(drafter).budget.spent_ms == 0  # a trial costs many plain steps of made-up costs, none was earned
+    assert not _tuner(drafter).events
 
 
 def test_a_loan_is_repaid_before_anything_else_is_tried():
@@ -157,3 +151,90 @@ def test_search_time_is_told_apart_from_drafting():
     _, sink = _decode(network, _generous(network), 80)
     assert sum(record.timing.search_s for record in sink.records) > 0
     assert all(record.timing.draft_s >= 0 for record in sink.records)
+
+
+def test_a_plan_is_believed_as_much_as_its_trials_until_its_own_drafts_are_many():
+    use = InUse.taken_up(Trial(LayerPlan.uniform(4), 29, 32, 1.5), share=0.9, tokens=0)
+    assert use.acceptance(1) == pytest.approx(0.9)
+    use.observe(accepted=0, judged=1)
+    assert 0.7 < use.acceptance(1) < 0.9
+    assert not use.proved
+    for _ in range(40):
+        use.observe(accepted=0, judged=1)
+    assert use.proved
+    assert use.acceptance(1) < 0.3
+    assert use.promised(3) == pytest.approx(0.9)
+
+
+def test_a_plan_that_does_not_pay_for_many_rows_is_kept_for_one():
+    """What is said against it is the price of the moment, not its drafts."""
+    planted = skip_form(SHAPE, attn=6)
+    network = fit(planted.model)[0]
+    drafter = _generous(network)
+    _decode(network, drafter, 120)
+    costs = _Dear(rows=3)
+    engine = Engine(network, drafter, rows=3, capacity=200, costs=costs)
+    rows = [engine.admit(Request([n, 6, 7], max_new_tokens=12))[0] for n in (5, 6, 8)]
+    while engine.busy:
+        engine.step()
+    for row in rows:
+        engine.release(row)
+    assert _tuner(drafter).plan == planted.best
+    assert not any(event.what == "dropped" for event in _tuner(drafter).events)
+
+
+class _Dear:
+    """Costs under which verifying is dear for many rows."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def ms(self, step: Step) -> float:
+        return 1.0 * (step.nodes if step.rows >= self.rows else 1)
+
+    def observe(self, step: Step, ms: float) -> None:
+        pass
+
+
+def test_what_is_learnt_holds_no_network():
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    drafter = _generous(network)
+    _decode(network, drafter, 60)
+    learnt, gone = drafter.memory, weakref.ref(network)
+    del network, drafter
+    gc.collect()
+    assert learnt is not None
+    assert gone() is None
+
+
+def test_numbers_that_are_not_finite_in_a_trial_reach_no_text():
+    """Layer 4's attention overflows under any plan but the whole; its keys and values must not stay in scratch."""
+    network = _Overflowing(tiny_network(layers=6))
+    request = Request([5, 6, 7], max_new_tokens=60)
+    plain = plain_text(tiny_network(layers=6), request)
+    engine = Engine(network, _generous(network), rows=2, capacity=160)
+    first, _ = [engine.admit(Request([5, 6, 7], 60))[0], engine.admit(Request(list(range(3, 40)), 60))[0]]
+    said: list[int] = []
+    while engine.busy:
+        said += [token for e in engine.step() if e.row == first for token in e.tokens]
+    assert said == plain
+
+
+class _Overflowing:
+    """Plans that leave anything out write NaN."""
+
+    def __init__(self, network: Any) -> None:
+        self._network = network
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._network, name)
+
+    def run(self, x: Any, placement: Any, cache: Any, plan: LayerPlan, taps: Any = ()) -> Any:
+        found = self._network.run(x, placement, cache, plan, taps)
+        if plan.skip_attn or plan.skip_mlp:
+            nodes = placement.positions.shape[1]
+            for row, start in zip(placement.rows, placement.first, strict=True):
+                cache.keys[-1][row, :, start : start + nodes] = float("nan")
+                cache.values[-1][row, :, start : start + nodes] = float("nan")
+            return Run(found.hidden * float("nan"), found.taps)
+        return found

@@ -28,6 +28,7 @@ class Remembered:
 
     def costs_for(self, drafter: Drafter, network: HFNetwork) -> CostModel | None:
         """None for drafters that do not search: the others need not wait two seconds."""
-        if getattr(drafter, "memory", None) is not None and self.costs is None:
+        searches = getattr(drafter, "memory", None) is not None and getattr(drafter, "uses_costs", False)
+        if searches and self.costs is None:
             self.costs = CostModel(measure(network))
         return self.costs

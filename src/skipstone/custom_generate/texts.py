@@ -68,8 +68,14 @@ def _row(call: Call, b: int) -> RowCalls:
 
 def _request(call: Call, row: RowCalls, prompt: Sequence[int], b: int) -> Request:
     seed = derived_seed(call.seed or 0, b)
-    sampling = SamplingParams(temperature=1.0 if call.config.do_sample else 0.0, seed=seed)
+    sampling = SamplingParams(temperature=_temperature(call) if call.config.do_sample else 0.0, seed=seed)
     return Request(prompt, call.budget, sampling, stops=(row,), processors=row)
+
+
+def _temperature(call: Call) -> float:
+    """Processors take its place in what is chosen; searches judge by it what a draft would have chosen."""
+    given = call.config.temperature
+    return float(given) if isinstance(given, int | float) and 1e-6 < given < 1e6 else 1.0
 
 
 def _tell(emission: Emission, streamer: Any) -> None:

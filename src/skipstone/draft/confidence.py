@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..accept import Pick
 from ..search.book import Tally
-from ..telemetry import StepRecord
 
 _BINS = 10
 _MEMORY = 128.0  # tokens that a bin rests on
@@ -28,23 +28,16 @@ class Calibration:
     """How often drafted tokens of a confidence were accepted: drafts are more, or less, sure than they should be."""
 
     bins: list[Tally] = field(default_factory=lambda: [Tally() for _ in range(_BINS)])
-    _drafted: dict[int, list[float]] = field(default_factory=dict)  # row -> confidences of its newest draft
 
     def chance(self, confidence: float, usual: float) -> float:
         """Of being accepted; ``usual`` is that of any token."""
         tally = self._bin(confidence)
         return (tally.hits + _PRIOR * usual) / (tally.of + _PRIOR)
 
-    def remember(self, row: int, confidences: list[float]) -> None:
-        self._drafted[row] = confidences
-
-    def observe(self, record: StepRecord) -> None:
-        confidences = self._drafted.pop(record.row, [])[: record.drafted]
-        for depth, confidence in enumerate(confidences[: record.accepted + 1]):
-            self._bin(confidence).add(float(depth < record.accepted), 1, _MEMORY)
-
-    def release(self, row: int) -> None:
-        self._drafted.pop(row, None)
+    def observe(self, confidences: Sequence[float], accepted: int) -> None:
+        """Of a draft's tokens, of which the first ``accepted`` were; behind the first wrong one nothing is known."""
+        for depth, confidence in enumerate(confidences[: accepted + 1]):
+            self._bin(confidence).add(float(depth < accepted), 1, _MEMORY)
 
     def _bin(self, confidence: float) -> Tally:
         return self.bins[min(int(confidence * _BINS), _BINS - 1)]
@@ -59,7 +52,7 @@ class WhileItPays:
     """
 
     calibration: Calibration
-    rows: tuple[int, ...]
+    rows: int
     acceptance: float
     ms: float
     rate: float
@@ -67,15 +60,10 @@ class WhileItPays:
     confidences: list[list[float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.reach, self.confidences = [1.0] * len(self.rows), [[] for _ in self.rows]
+        self.reach, self.confidences = [1.0] * self.rows, [[] for _ in range(self.rows)]
 
     def __call__(self, picks: list[list[Pick]]) -> bool:
         for place, pick in enumerate(picks[-1]):
             self.confidences[place].append(pick.confidence)
             self.reach[place] *= self.calibration.chance(pick.confidence, self.acceptance)
-        return sum(self.reach) * self.acceptance < len(self.rows) * self.ms * self.rate
-
-    def done(self) -> None:
-        """The draft is made: what was thought of its tokens will be compared with what becomes of them."""
-        for row, confidences in zip(self.rows, self.confidences, strict=True):
-            self.calibration.remember(row, confidences)
+        return sum(self.reach) * self.acceptance < self.rows * self.ms * self.rate

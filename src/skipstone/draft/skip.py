@@ -16,7 +16,7 @@ from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
 from .head import HELP, DraftHead, check_head
-from .tuned import Tuned
+from .tuned import Learnt, Tuned
 
 _DEPTH = 4  # tokens drafted with a given plan
 _DEEPEST = 16  # and with one that was found
@@ -61,20 +61,20 @@ class SkipDrafter:
         self.plan = _plan(options, network.num_layers)
         layers = network.num_layers
         tuner = Tuner(layers, lambda: GuidedSearcher(layers), options.tuning())
-        self.tuned = None if self.plan is not None else Tuned(tuner, self.head)
+        self.tuned = None if self.plan is not None else Tuned(Learnt(tuner), self.head)
 
     @property
     def uses_costs(self) -> bool:
         return self.tuned is not None or self.head.uses_costs
 
     @property
-    def memory(self) -> Tuned | None:
+    def memory(self) -> Learnt | None:
         """What the search knows, for the next drafter with these options to go on from."""
-        return self.tuned
+        return None if self.tuned is None else self.tuned.learnt
 
-    def recall(self, memory: Tuned) -> None:
+    def recall(self, memory: Learnt) -> None:
         """Go on from what another drafter's search found."""
-        self.tuned = Tuned(memory.tuner, self.head, memory.calibration)
+        self.tuned = Tuned(memory, self.head)
 
     @property
     def task(self) -> str | None:
@@ -93,12 +93,13 @@ class SkipDrafter:
             self.tuned.tuner.warm = warm
 
     def admit(self, row: int, request: Request) -> None:
-        pass
+        if self.tuned is not None:
+            self.tuned.forget(row)
 
     def release(self, row: int) -> None:
         self.head.release(row)
         if self.tuned is not None:
-            self.tuned.release(row)
+            self.tuned.forget(row)
 
     def propose(self, state: DraftState) -> Draft:
         options = self.options

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
 
 from ..drafting import DraftState
 from ..search.pricing import Pricing, costs_of
@@ -15,23 +17,52 @@ from .head import DraftHead
 
 
 @dataclass
-class Tuned:
-    """A trial where one is due, then a draft by the tuner's choice, as long as its tokens are sure enough to pay."""
+class Learnt:
+    """What a search knows, for all drafters of one name and options, in all threads. It holds no network."""
 
     tuner: Tuner
-    head: DraftHead
     calibration: Calibration = field(default_factory=Calibration)
+    lock: Any = field(default_factory=RLock)
 
     def told(self) -> str:
         """In one line, what is drafted with, or why nothing is."""
         return self.tuner.told()
 
+
+@dataclass
+class Tuned:
+    """A trial where one is due, then a draft by the tuner's choice, as long as its tokens are sure enough to pay.
+
+    Rows are this drafter's own: others that share ``learnt`` number theirs alike.
+    """
+
+    learnt: Learnt
+    head: DraftHead
+    drafted: dict[int, list[float]] = field(default_factory=dict)  # row -> confidences of its newest draft
+    since: dict[int, int] = field(default_factory=dict)  # row -> where the text begins that a plan may be tried on
+    drops: int = 0  # of plans, that these rows have been marked for
+
+    def __post_init__(self) -> None:
+        self.drops = len(self.tuner.drops)
+
+    @property
+    def tuner(self) -> Tuner:
+        return self.learnt.tuner
+
     def propose(self, state: DraftState, most: int, width: int) -> Draft:
-        self.tuner.head = self.head.step_head
-        searched = self.tuner.work(state)
-        choice = self.tuner.choose(state)
+        with self.learnt.lock:
+            self.tuner.head = self.head.step_head
+            self._mark(state)
+            searched = self.tuner.work(state, self.since)
+            choice = self.tuner.choose(state)
         draft = state.nothing() if choice is None else self._draft(state, choice, most, width)
         return Draft(draft.topology, draft.tokens, draft.live, probs=draft.probs, search_s=searched)
+
+    def _mark(self, state: DraftState) -> None:
+        """After a plan was dropped, text from before says nothing of what pays now."""
+        if self.drops != len(self.tuner.drops):
+            self.drops = len(self.tuner.drops)
+            self.since = {row: len(history) for row, history in zip(state.rows, state.history, strict=True)}
 
     def _draft(self, state: DraftState, choice: Choice, most: int, width: int) -> Draft:
         depth = room_for_depth(state, min(most or 2 * choice.depth, self.tuner.options.deepest), width)
@@ -39,19 +70,23 @@ class Tuned:
             return state.nothing()
         enough = self._while_it_pays(state, choice)
         backbone = Backbone(state, choice.plan, depth, self.head, width, enough)
-        enough.done()
+        useful = zip(state.rows, enough.confidences, state.limits.depths, strict=True)
+        self.drafted |= {row: confidences for row, confidences, room in useful if room > 0}
         return backbone.draft()
 
     def _while_it_pays(self, state: DraftState, choice: Choice) -> WhileItPays:
         layers, context = state.network.num_layers, max(map(len, state.history))
         pricing = Pricing(costs_of(state.costs, layers), layers, len(state.rows), context, self.head.step_head)
         more = pricing.draft(choice.plan) + pricing.verify(choice.depth) - pricing.verify(choice.depth - 1)
-        return WhileItPays(self.calibration, state.rows, choice.acceptance, more, choice.rate)
+        return WhileItPays(self.learnt.calibration, len(state.rows), choice.acceptance, more, choice.rate)
 
     def observe(self, record: StepRecord) -> None:
-        self.tuner.observe(record)
-        self.calibration.observe(record)
+        confidences = self.drafted.pop(record.row, [])
+        with self.learnt.lock:
+            self.tuner.observe(record, lost=bool(confidences) and not record.drafted)
+            self.learnt.calibration.observe(confidences[: record.drafted], record.accepted)
 
-    def release(self, row: int) -> None:
-        self.tuner.release(row)
-        self.calibration.release(row)
+    def forget(self, row: int) -> None:
+        """The text in ``row`` is over, or another one begins."""
+        self.since.pop(row, None)
+        self.drafted.pop(row, None)

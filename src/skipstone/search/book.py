@@ -22,6 +22,11 @@ class Tally:
         self.hits = self.hits * kept + hits
         self.of = self.of * kept + of
 
+    @classmethod
+    def of_share(cls, share: float, of: float) -> Tally:
+        """One that says ``share`` and rests on ``of`` sights."""
+        return cls(share * (of + _PRIOR) - _PRIOR_HITS, of)
+
     @property
     def share(self) -> float:
         """Between 0 and 1, neither reached: few sights prove little."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..drafting import DraftState
 from ..plan import LayerPlan
-from .replay import placed
+from .replay import leave_finite, placed
 from .sublayer import Sublayer
 from .window import Window
 
@@ -22,7 +24,9 @@ def disturbances(state: DraftState, window: Window, plan: LayerPlan) -> dict[Sub
     run = state.network.run
     place = placed(state, window)
     x = torch.tensor([window.inputs], device=state.network.device)
-    streams = run(x, place, state.cache, plan, range(1, plan.stop)).taps
+    whole = run(x, place, state.cache, plan, range(1, plan.stop))
+    leave_finite(state, window, whole.hidden)
+    streams = whole.taps
     found: dict[Sublayer, float] = {}
     for layer in range(1, plan.stop - 1):
         before, after = streams[layer], streams[layer + 1]
@@ -39,4 +43,4 @@ def disturbances(state: DraftState, window: Window, plan: LayerPlan) -> dict[Sub
 def _turn(before: Tensor, after: Tensor) -> float:
     """[1, N, H] twice. Direction is what counts: every reader of the stream normalises its length."""
     turn = 1 - F.cosine_similarity(before.float(), after.float(), dim=-1).mean()
-    return max(float(turn), 0.0)
+    return max(float(turn), 0.0) if bool(turn.isfinite()) else math.inf

@@ -31,6 +31,9 @@ class GuidedSearcher:
     _changes: Changes | None = None
     _tried: set[LayerPlan] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self._tried.add(LayerPlan.full(self.num_layers))  # leaves out nothing
+
     def ask(self, signals: Signals) -> LayerPlan | None:
         if not self._ranking:
             self._ranking = signals.ranked(LayerPlan.full(self.num_layers))

@@ -89,7 +89,7 @@ class PaperTuner:
         if self._searcher is None:
             return 0.0
         window = Window.newest(state, self.options.window)
-        if len(window) < self.options.window:
+        if len(window) < min(self.options.window, state.limits.nodes):
             return 0.0
         began = self.clock()
         self._try(state, window, self._searcher)

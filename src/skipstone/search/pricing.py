@@ -10,6 +10,8 @@ from ..cost import CostModel, Step
 from ..plan import LayerPlan
 from .sublayer import Sublayer, plan_without
 
+_PAST_THE_TOP = 3  # depths without gain: verification costs by steps, so a top may have a dent
+
 
 class Costs(Protocol):
     """What ``CostModel`` does here."""
@@ -61,16 +63,18 @@ class Pricing:
         """Milliseconds of verifying a chain of ``depth`` drafted tokens."""
         return self._ms(LayerPlan.full(self.layers), depth + 1)
 
-    def forecast(self, plan: LayerPlan, acceptance: Callable[[int], float], most: int | None = None) -> Forecast:
+    def forecast(self, plan: LayerPlan, acceptance: Callable[[int], float]) -> Forecast:
         """Tokens of a cycle over its cost, M / (K·c + v), at the best K; ``acceptance(i)`` is that at depth i = 1, …"""
         plain, draft = self.plain, self.draft(plan)
         best, reached, tokens = Forecast(0, 1.0), 1.0, 1.0
-        for depth in range(1, (most or self.deepest) + 1):
+        for depth in range(1, self.deepest + 1):
             reached *= acceptance(depth)
             tokens += reached
             speed = tokens * plain / (depth * draft + self.verify(depth))
             if speed > best.speed or best.depth == 0:
                 best = Forecast(depth, speed)
+            elif depth > best.depth + _PAST_THE_TOP:
+                break
         return best if best.speed > 1 else Forecast(0, best.speed)
 
     def price(self, part: Sublayer) -> float:

@@ -26,7 +26,19 @@ def replay(state: DraftState, window: Window, plan: LayerPlan) -> int:
 def run(state: DraftState, window: Window, plan: LayerPlan) -> Tensor:
     """Hidden states [1, N, H] of the window's positions."""
     x = torch.tensor([window.inputs], device=state.network.device)
-    return state.network.run(x, placed(state, window), state.cache, plan).hidden
+    hidden = state.network.run(x, placed(state, window), state.cache, plan).hidden
+    leave_finite(state, window, hidden)
+    return hidden
+
+
+def leave_finite(state: DraftState, window: Window, hidden: Tensor) -> None:
+    """Overwrite the row's scratch where an untried plan made numbers in it that are not finite.
+
+    They would reach whoever reads that far, masked or not: a masked slot has weight 0, and 0 x NaN is NaN. Keys and
+    values that are not finite show in the hidden states [1, N, H] of the nodes they belong to.
+    """
+    if not bool(hidden.isfinite().all()):
+        state.cache.clear(window.row)
 
 
 def placed(state: DraftState, window: Window) -> Placement:

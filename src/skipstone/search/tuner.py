@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -11,10 +11,11 @@ from ..drafting import DraftState
 from ..errors import UsageError
 from ..plan import LayerPlan
 from ..telemetry import StepRecord
-from .book import Book, Tally
+from .book import Book
 from .budget import Budget
 from .disturbance import disturbances
 from .found import Found, Warm
+from .in_use import InUse
 from .pricing import Forecast, Pricing, costs_of
 from .replay import replay
 from .searcher import Searcher, Trial
@@ -23,11 +24,10 @@ from .window import Window
 
 _EVENTS = 4096
 _MARGIN = 1.02  # what a plan must promise over plain decoding
-_DISTRUST = 0.1  # more, after each plan that did not keep its promise
-_TRUST_AGAIN = 1000  # tokens drafted well, until all is forgiven
+_DISTRUST = 0.1  # more, for each plan that did not keep its promise of late, up to three of them
+_TRUST_AGAIN = 1000  # tokens until that is forgiven
 _HOPELESS = 8  # trials without a plan that pays: no loans from here on
-_RECENT = 32.0  # drafted tokens that the acceptance of now rests on
-_DEPTH_PRIOR = 8.0  # and how many of them one depth needs to be believed
+_CAUTIOUS = 2  # tokens drafted at most while a plan's own drafts look worse than its trials, but are few
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Tuner:
     head: bool | int = True
     clock: Callable[[], float] = perf_counter
 
-    plan: LayerPlan | None = None
+    use: InUse | None = None
     book: Book = field(default_factory=Book)
     budget: Budget = field(init=False)
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_EVENTS))
@@ -94,19 +94,20 @@ class Tuner:
     warm: Warm | None = None  # to be tried first
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
-    _recent: Tally = field(default_factory=Tally)
-    _depths: dict[int, Tally] = field(default_factory=dict)
-    _since: dict[int, int] = field(default_factory=dict)
-    _margin: float = _MARGIN
-    _adopted_at: int = 0
-    _adopted: Trial | None = None
+    drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
     _forecast: Forecast | None = None  # for the plan of now
+    _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _rests_until: float = 0.0  # milliseconds of the run, before which no trial could be paid for
     _rankings: dict[LayerPlan, list[Sublayer]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.options.share)
         self._searcher = self.new_searcher()
+
+    @property
+    def plan(self) -> LayerPlan | None:
+        """What is drafted with, if anything is."""
+        return None if self.use is None else self.use.plan
 
     @property
     def searching(self) -> bool:
@@ -116,9 +117,9 @@ class Tuner:
         """In one line, what is drafted with, or why nothing is."""
         if self.network_layers < 3:
             return f"not drafting: a model of {self.network_layers} layers has none between its first and last to skip"
-        if self.plan is not None:
-            attn, mlp = len(self.plan.skip_attn), len(self.plan.skip_mlp)
-            return f"drafting without {attn} attention and {mlp} MLP sublayers, {self._recent.share:.0%} accepted"
+        if self.use is not None:
+            attn, mlp = len(self.use.plan.skip_attn), len(self.use.plan.skip_mlp)
+            return f"drafting without {attn} attention and {mlp} MLP sublayers, {self.use.recent.share:.0%} accepted"
         if self.best is None:
             return "not drafting: too little text so far to try anything on"
         left_out, speed = len(skipped_by(self.best.plan)), self.best.speed
@@ -130,60 +131,56 @@ class Tuner:
     @property
     def found(self) -> Found | None:
         """The plan in use, with what it showed; None while there is none."""
-        plan, trial, forecast = self.plan, self._adopted, self._forecast
-        if plan is None or trial is None or forecast is None or plan not in self.book.tallies:
+        use, forecast = self.use, self._forecast
+        if use is None or forecast is None:
             return None
-        acceptance = self.book.tallies[plan].share
-        settled = not self.searching
-        return Found(plan, forecast.depth, forecast.speed, trial.matchness, acceptance, self.tokens, settled)
+        figures = (forecast.depth, forecast.speed, use.trial.matchness, use.recent.share)
+        return Found(use.plan, *figures, self.tokens, settled=not self.searching)
 
     # what to draft with
 
     def choose(self, state: DraftState) -> Choice | None:
         """The plan of now with the draft length of now; None while plain decoding is faster."""
-        if self.plan is None:
+        use = self.use
+        if use is None:
             return None
         pricing = self._pricing(state)
-        found = pricing.forecast(self.plan, self._acceptance, self.options.deepest)
+        found = pricing.forecast(use.plan, use.acceptance)
         if found.depth == 0:
-            self._drop(state)
-            return None
+            found = pricing.forecast(use.plan, use.promised)
+            if found.depth == 0:
+                return None  # for these rows and this context: nothing is said against the plan
+            if use.proved:
+                self._drop()
+                return None
+            found = Forecast(min(found.depth, _CAUTIOUS), found.speed)
         self._forecast = found
-        return Choice(self.plan, found.depth, self._recent.share, found.speed / pricing.plain)
+        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain)
 
-    def _acceptance(self, depth: int) -> float:
-        """At this depth, given that all before were accepted."""
-        tally = self._depths.get(depth)
-        if tally is None:
-            return self._recent.share
-        return (tally.hits + _DEPTH_PRIOR * self._recent.share) / (tally.of + _DEPTH_PRIOR)
-
-    def observe(self, record: StepRecord) -> None:
+    def observe(self, record: StepRecord, *, lost: bool = False) -> None:
+        """``lost``: a draft of this row was made, and thrown away as a whole, for numbers that were not finite."""
         self.tokens += record.emitted
+        ms = 1e3 * (record.timing.total_s - record.timing.prefill_s)
         self.budget.ran_ms += 1e3 * record.timing.total_s
-        if not record.drafted or self.plan is None:
+        if not record.drafted:
+            self._plain_ms = 0.9 * self._plain_ms + 0.1 * ms if self._plain_ms else ms
+        if self.use is None or not (record.drafted or lost):
             return
-        judged = min(record.drafted, record.accepted + 1)
-        self._recent.add(record.accepted, judged, _RECENT)
-        self.book.add(self.plan, record.accepted, judged)
-        for depth in range(1, judged + 1):
-            self._depths.setdefault(depth, Tally()).add(float(depth <= record.accepted), 1, _RECENT)
-        if self.tokens - self._adopted_at > _TRUST_AGAIN:
-            self._margin = _MARGIN
-
-    def release(self, row: int) -> None:
-        """The text in ``row`` is over."""
-        self._since.pop(row, None)
+        judged = max(min(record.drafted, record.accepted + 1), 1)
+        self.use.observe(record.accepted, judged)
+        self.book.add(self.use.plan, record.accepted, judged)
 
     # the search
 
-    def work(self, state: DraftState) -> float:
-        """Try one plan, if that is due and there is time for it. Seconds it took."""
+    def work(self, state: DraftState, since: Mapping[int, int]) -> float:
+        """Try one plan, if that is due and there is time for it, on text from ``since[row]`` on. Seconds it took."""
         if self.network_layers < 3 or self.budget.ran_ms < self._rests_until or self._accelerates:
             return 0.0  # cheaply: this is asked before every step
-        window = Window.newest(state, self.options.window, self._since)
+        window = Window.newest(state, self.options.window, since)
         pricing = self._pricing(state)
-        if len(window) < min(self.options.window, state.limits.nodes) // 2 or not self._affords(pricing, len(window)):
+        if len(window) < min(self.options.window, state.limits.nodes) // 2 or not self._affords(
+            state, pricing, len(window)
+        ):
             return 0.0
         began = self.clock()
         self._try(state, window, pricing)
@@ -195,10 +192,14 @@ class Tuner:
     def _accelerates(self) -> bool:
         return self._searcher is None and self.plan is not None
 
-    def _affords(self, pricing: Pricing, nodes: int) -> bool:
+    def _affords(self, state: DraftState, pricing: Pricing, nodes: int) -> bool:
+        scale = 1.0 if state.costs is not None else self._plain_ms / pricing.plain  # made-up costs to milliseconds
+        if scale == 0:
+            return False
         hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
-        self.budget.loan_ms = self.options.loan * pricing.plain if self.searching and not hopeless else 0.0
-        self._rests_until = self.budget.due(pricing.verify(nodes - 1))
+        lends = self.searching and not hopeless
+        self.budget.loan_ms = scale * self.options.loan * pricing.plain if lends else 0.0
+        self._rests_until = self.budget.due(scale * pricing.verify(nodes - 1))
         return self.budget.ran_ms >= self._rests_until
 
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
@@ -213,7 +214,7 @@ class Tuner:
             return
         hits = replay(state, window, plan)
         tally = self.book.add(plan, hits, len(window))
-        speed = pricing.forecast(plan, lambda _: tally.share, self.options.deepest).speed
+        speed = pricing.forecast(plan, lambda _: tally.share).speed
         trial = Trial(plan, hits, len(window), speed)
         if warm is None:
             self._searcher.tell(trial)
@@ -228,25 +229,21 @@ class Tuner:
 
     def _promise(self, pricing: Pricing) -> float:
         """What a new plan must beat."""
-        if self.plan is None:
-            return self._margin
-        return max(pricing.forecast(self.plan, self._acceptance, self.options.deepest).speed, 1.0) * _MARGIN
+        if self.use is None:
+            broken = sum(self.tokens - at < _TRUST_AGAIN for at in self.drops)
+            return _MARGIN + _DISTRUST * min(broken, 3)
+        return max(pricing.forecast(self.use.plan, self.use.acceptance).speed, 1.0) * _MARGIN
 
     def _adopt(self, trial: Trial) -> None:
-        self.plan, self._adopted_at = trial.plan, self.tokens
-        self._adopted, self._forecast = trial, None
-        self._recent, self._depths = Tally(), {}
-        tally = self.book.tallies[trial.plan]
-        self._recent.add(tally.hits * 16 / tally.of, 16)
+        self.use = InUse.taken_up(trial, self.book.tallies[trial.plan].share, self.tokens)
+        self._forecast = None
         self._log("adopted", trial.plan, self.clock(), trial)
 
-    def _drop(self, state: DraftState) -> None:
+    def _drop(self) -> None:
         """Drafts do not pay any more: what is known is of another text."""
         self._log("dropped", self.plan, self.clock())
-        self.plan = None
-        self._margin += _DISTRUST
-        for row, history in zip(state.rows, state.history, strict=True):
-            self._since[row] = len(history)
+        self.use = None
+        self.drops.append(self.tokens)
         self._open()
 
     def _open(self) -> None:

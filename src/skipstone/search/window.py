@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..drafting import DraftState
@@ -29,7 +29,7 @@ class Window:
         return range(self.first, self.first + len(self))
 
     @classmethod
-    def newest(cls, state: DraftState, size: int, since: dict[int, int] | None = None) -> Window:
+    def newest(cls, state: DraftState, size: int, since: Mapping[int, int] | None = None) -> Window:
         """Up to ``size`` positions of the text that has most to offer; none from before ``since[row]``.
 
         Fewer where the cache's scratch is short of slots, or the text of tokens.

@@ -80,7 +80,8 @@ def load_plans(folder: Path, fingerprint: str, progress: Callable[[str], None]) 
         return None
     except (OSError, UsageError) as error:
         progress(f"{path}: kept plans cannot be used ({error})")
-        _discard(path, progress)
+        if isinstance(error, UsageError):  # else they may be whole
+            _discard(path, progress)
         return None
 
 

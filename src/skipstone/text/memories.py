@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from ..drafting import Drafter
 from ..search.found import Found, Warm
@@ -24,7 +24,7 @@ class Memories:
 
     plans: Plans | None = None
     _by_spec: dict[str, Any] = field(default_factory=dict)
-    _given: WeakSet[Any] = field(default_factory=WeakSet)
+    _given: WeakValueDictionary[int, Any] = field(default_factory=WeakValueDictionary)  # by id: few can be hashed
 
     def give(self, spec: str, drafter: Any) -> Drafter:
         """``drafter`` with what earlier ones of the same name and options found out."""
@@ -34,7 +34,7 @@ class Memories:
                 self._by_spec[spec] = memory
                 self._warm(drafter)
             drafter.recall(self._by_spec[spec])
-            self._given.add(drafter)
+            self._given[id(drafter)] = drafter
         kept: Drafter = drafter
         return kept
 
@@ -45,7 +45,7 @@ class Memories:
 
     def keep(self, drafter: Any) -> None:
         """The plan it found, if any, for other processes. One that was not given its memory here is its owner's."""
-        if drafter not in self._given:
+        if self._given.get(id(drafter)) is not drafter:
             return
         task, found = getattr(drafter, "task", None), getattr(drafter, "found", None)
         if self.plans is not None and task is not None and found is not None:
