@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ...draft.none import NoDrafter
@@ -29,13 +30,13 @@ def part() -> Part:
     return Part("ablations", (figure,), run)
 
 
-def run(lab: Lab) -> Findings:
+def run(lab: Lab, variants: Collection[str] = tuple(_VARIANTS)) -> Findings:
     """Each variant has the same texts, and goes on from text to text."""
     planted = Planted.made(lab)
     plain = Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock)
     found: dict[str, Any] = {}
-    for name, options in _VARIANTS.items():
-        drafter = SwiftDrafter(SwiftDrafter.Options(**options), planted.network)
+    for name in variants:
+        drafter = SwiftDrafter(SwiftDrafter.Options(**_VARIANTS[name]), planted.network)
         stream = Stream(planted.network, drafter, planted.costs, lab.clock)
         speed, matchness = [], []
         for prompt in planted.prompts:
