@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +9,7 @@ import typer
 from . import options as o
 from .bench_layerskip import layerskip
 from .bench_miniature import miniature
+from .bench_run import carry_out, console, tell
 from .bench_swift import swift
 
 if TYPE_CHECKING:
@@ -57,38 +56,23 @@ def efficiency(
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import parts, select
-    from ..bench.efficiency.report import Report, facts, run_parts
-    from .loading import interruptible
+    from ..bench.efficiency.report import Report, facts
 
     known = parts()
     chosen = select(only or [], known)
     models = RealModels(model, cache, offline)
     effort = Effort.quick() if quick else Effort()
     lab = Lab(models, effort, tell, rivals=rivals and not offline, cache=cache)
-    report = Report(facts(lab))
-    try:
-        with interruptible():
-            run_parts(chosen, known, lab, report)
-    finally:
-        if as_json:
-            print(json.dumps(report.to_json()))
-        else:
-            show(report, chosen)
-
-
-def tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    carry_out(chosen, known, lab, Report(facts(lab)), None if as_json else show)
 
 
 def show(report: reports.Report, chosen: Sequence[Part]) -> None:
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(_table(report, chosen))
+    page = console()
+    page.print(_table(report, chosen))
     if nodes := report.values.get("verify_ms"):
-        console.print(_by_nodes(nodes, report.values["verify_bound_ms"]))
+        page.print(_by_nodes(nodes, report.values["verify_bound_ms"]))
     if cycles := _cycles(report):
-        console.print(_by_cycle(cycles))
+        page.print(_by_cycle(cycles))
 
 
 def _table(report: reports.Report, chosen: Sequence[Part]) -> Table:

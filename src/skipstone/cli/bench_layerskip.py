@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options as o
+from .bench_run import carry_out, console, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,10 +52,10 @@ def layerskip(
     """Judge a checkpoint trained for early exits against the model it started from, on texts held out of training.
 
     How often exits choose as the last layer does, what that cost the last layer, and what drafting with the best exit
-    gains over plain decoding of the same weights, beside transformers' own early exit: about 20 minutes.
+    gains over plain decoding of the same weights, beside transformers' own early exit: about 10 minutes.
     """
     from ..bench.efficiency.registry import select
-    from ..bench.efficiency.report import Report, facts, run_parts
+    from ..bench.efficiency.report import Report, facts
     from ..bench.layerskip.checkpoint import OURS, checkpoint_of
     from ..bench.layerskip.registry import parts
     from ..errors import UsageError
@@ -73,14 +72,7 @@ def layerskip(
     chosen = select(only or [], known)
     told = {"checkpoint": found.name, "base": found.base, "trained_exits": list(found.exits)}
     report = Report({**facts(lab), **told, "rows": trial.extent.rows, "prompts": trial.extent.prompts})
-    try:
-        with interruptible():
-            run_parts(chosen, known, lab, report)
-    finally:
-        if as_json:
-            print(json.dumps(report.to_json()))
-        else:
-            _show(report, chosen)
+    carry_out(chosen, known, lab, report, None if as_json else _show)
 
 
 def _data_files() -> str:
@@ -98,22 +90,16 @@ def _trial(found: Any, data: Path, quick: bool, cache: Path | None, offline: boo
 
     models = RealModels(found.name, cache, offline)
     trial = Trial(found, models, Sources(data), Extent.quick() if quick else Extent())
-    return trial, Lab(models, Effort.quick() if quick else Effort(), _tell, cache=cache)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return trial, Lab(models, Effort.quick() if quick else Effort(), tell, cache=cache)
 
 
 def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
-    from rich.console import Console
-
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(_figures(report, chosen))
+    page = console()
+    page.print(_figures(report, chosen))
     if exits := report.values.get("exits"):
-        console.print(_by_exit(exits, report))
+        page.print(_by_exit(exits, report))
     if decoding := report.values.get("decoding"):
-        console.print(_by_head(decoding))
+        page.print(_by_head(decoding))
 
 
 def _figures(report: reports.Report, chosen: Sequence[Part]) -> Table:

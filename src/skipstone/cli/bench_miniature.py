@@ -29,7 +29,7 @@ def miniature(
 ) -> None:
     """The recipe in miniature: a tiny model trained from scratch on the same texts with the recipe and without it.
 
-    About 15 minutes on two cores. To look for: middle exits that agree more, and what the last layer paid for it.
+    To look for: middle exits that agree more, and what the last layer paid for it.
     """
     from ..bench.miniature import Small, run_miniature
     from ..errors import UsageError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from . import options as o
+from .bench_run import carry_out, tell
 
 
 def swift(
@@ -28,25 +28,16 @@ def swift(
 ) -> None:
     """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays.
 
-    --only stream takes --data; --only ablations changes one thing at a time in the paper's preset, and takes an hour.
+    --only stream takes --data; --only ablations changes one thing at a time in the paper's preset; that takes long.
     """
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import select
-    from ..bench.efficiency.report import Report, facts, run_parts
+    from ..bench.efficiency.report import Report, facts
     from ..bench.swift.registry import parts, usual
-    from .bench import show, tell
-    from .loading import interruptible
+    from .bench import show
 
     known = parts(data)
     chosen = select(only, known) if only else usual(known)
     lab = Lab(RealModels(model, cache, offline), Effort.quick() if quick else Effort(), tell, cache=cache)
-    report = Report(facts(lab))
-    try:
-        with interruptible():
-            run_parts(chosen, known, lab, report)
-    finally:
-        if as_json:
-            print(json.dumps(report.to_json()))
-        else:
-            show(report, chosen)
+    carry_out(chosen, known, lab, Report(facts(lab)), None if as_json else show)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
+from statistics import mean, median
 
 from ...calibrate import measure
 from ...cost import CostModel, Step
@@ -79,7 +79,7 @@ def run(lab: Lab) -> Findings:
         "candidates_to_95_cold": cold,
         "candidates_to_95_warm": warm,
         "planted_plan": {"found": _named(found), "best": _named(planted.model.best)},
-        "planted_mean_accepted": median(step.emitted for text in pair.texts for step in text.steps),
+        "planted_mean_accepted": mean(step.emitted for text in pair.texts for step in text.steps),
     }
 
 
