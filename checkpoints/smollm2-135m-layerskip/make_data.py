@@ -16,6 +16,7 @@ from skipstone.bench.layerskip.sources import Sources, chat
 from skipstone.hf.tokenizer import HFTokenizer
 
 MATHS, DOCS, DOC_LETTERS = 3600, 150, 6000
+MORE_MATHS, MORE_STORIES, MORE_DOCS = 2000, 750, 70  # of the second part, those of maths and documents all new
 
 
 def main() -> None:
@@ -42,10 +43,16 @@ def _sets(sources: Sources, tokenizer: HFTokenizer) -> Iterator[tuple[str, list[
     ]
     docs = [row["text"] for row in sources.rows("python311_docs.jsonl.gz")]
     random.Random(0).shuffle(docs)
-    docs = [text[:DOC_LETTERS] for text in docs[:DOCS]]
-    yield "train", [*sources.stories(), *maths[:MATHS], *news, *asked, *docs]
+    yield "train", [*sources.stories(), *maths[:MATHS], *news, *asked, *_cut(docs[:DOCS])]
+    stories = random.Random(1).sample(sources.stories(), MORE_STORIES)
+    more = [*stories, *maths[MATHS : MATHS + MORE_MATHS], *news, *asked, *_cut(docs[DOCS : DOCS + MORE_DOCS])]
+    yield "train_more", more
     for name, texts in sources.held_out(tokenizer).items():
         yield f"held_out_{name}", texts
+
+
+def _cut(docs: list[str]) -> list[str]:
+    return [text[:DOC_LETTERS] for text in docs]
 
 
 if __name__ == "__main__":

@@ -57,6 +57,10 @@ def train(
         int | None,
         typer.Option(metavar="N", help="The same before the last trained exit.", rich_help_panel=_WHAT),
     ] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Go on with this adapter, of the same ranks.", rich_help_panel=_WHAT),
+    ] = None,
     scratch: Annotated[
         bool, typer.Option("--scratch", help="Start from random weights.", rich_help_panel=_WHAT)
     ] = False,

@@ -15,7 +15,8 @@ from .reason import shown, told_as
 from .stored import Stored, stored_tensors
 from .trained import trained_exits
 
-_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+WEIGHTS = "adapter_model.safetensors"  # in an adapter's folder
+_CONFIG = "adapter_config.json"
 _MERGEABLE = ("LORA", "ADALORA", "LOHA", "LOKR", "IA3", "OFT", "BOFT", "VERA", "FOURIERFT", "HRA", "BONE")
 
 
@@ -56,9 +57,9 @@ def read_adapter(folder: Path) -> Adapter:
             )
         if config.get("megatron_config"):
             raise UnsupportedModel(f"the adapter {folder} asks for Megatron: merge it there, and load the merged model")
-        if not (folder / _WEIGHTS).is_file():
+        if not (folder / WEIGHTS).is_file():
             pickled = (folder / "adapter_model.bin").exists()
-            why = "is a pickle, which can run code when read: refused" if pickled else f"has no {_WEIGHTS}"
+            why = "is a pickle, which can run code when read: refused" if pickled else f"has no {WEIGHTS}"
             raise CheckpointError(f"the adapter {folder} {why}")
         base, rank, targets = config.get("base_model_name_or_path"), config.get("r"), config.get("target_modules")
         return Adapter(
@@ -67,7 +68,7 @@ def read_adapter(folder: Path) -> Adapter:
             str(kind),
             rank if isinstance(rank, int) else None,
             tuple(map(str, targets)) if isinstance(targets, list) else (str(targets),),
-            stored_tensors([folder / _WEIGHTS]),
+            stored_tensors([folder / WEIGHTS]),
             tuple(trained_exits(config)),
         )
 
@@ -94,15 +95,15 @@ def merge(model: Any, adapter: Adapter) -> tuple[Any, str]:
         frugal: Any = {"low_cpu_mem_usage": True}  # nothing is made up, and no method changes the base to begin with
         wrapped: Any = PeftModel(model, config, **frugal)
         names = getattr(model, "_checkpoint_conversion_mapping", {})  # of older checkpoints of the base
-        _check_keys(adapter, wrapped.load_adapter(str(adapter.folder), "default", key_mapping=names, **frugal))
+        check_keys(adapter, wrapped.load_adapter(str(adapter.folder), "default", key_mapping=names, **frugal))
         if beside:
             return wrapped.get_base_model().eval(), f"adapter {adapter} beside the weights: {beside}"
         merged = wrapped.merge_and_unload(safe_merge=True)
     return merged.eval(), f"adapter {adapter} merged into the weights"
 
 
-def _check_keys(adapter: Adapter, result: Any) -> None:
-    """peft makes up what the files lack, and leaves out what has no place."""
+def check_keys(adapter: Adapter, result: Any) -> None:
+    """peft makes up what the files lack, and leaves out what has no place. Raises CheckpointError for either."""
     lost = sorted([*getattr(result, "missing_keys", ()), *getattr(result, "unexpected_keys", ())])
     ours = [name for name in lost if "lora_" in name or name in adapter.tensors]
     if ours:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from transformers import TrainerCallback
@@ -34,7 +35,13 @@ class Before(TrainerCallback):
 
     def _found(self, model: Any, first: bool) -> Figures:
         self._say("evaluating every exit before training")
-        figures = evaluate(model, self._rows, self._batch)
+        with _without_adapters(model):
+            figures = evaluate(model, self._rows, self._batch)
         if first:
             self._place.keep(figures)
         return figures
+
+
+def _without_adapters(model: Any) -> AbstractContextManager[Any]:
+    """The start is the model that an adapter is for, also where an adapter goes on from what it has learnt."""
+    return model.disable_adapter() if hasattr(model, "disable_adapter") else nullcontext()

@@ -22,7 +22,8 @@ class Recipe:
     layer, ``e_scale`` how much early exits count. ``distil`` is the share of the loss that compares with the starting
     model instead of the labels. ``exit_share`` is the share of the loss that the exits have together (0: the paper's),
     ``agreement`` that of their loss which compares with this model's own last layer. With ``last_every`` n, n-1 of n
-    micro-batches train exits only. ``lora_early_rank`` is the rank in the layers before the last trained exit.
+    micro-batches train exits only. ``lora_early_rank`` is the rank in the layers before the last trained exit;
+    ``adapter`` is one of these ranks to go on with.
     ``stored`` is the number type that the trained weights are written in.
     ``fsdp`` spreads weights, gradients and optimizer over the processes.
     """
@@ -43,6 +44,7 @@ class Recipe:
     scratch: bool = False
     lora_rank: int = 0
     lora_early_rank: int = 0
+    adapter: str = ""
     seed: int = 0
     steps: int = 1000
     batch: int = 1
@@ -171,6 +173,8 @@ def _check_together(recipe: Recipe) -> None:
         )
     if recipe.lora_early_rank and not (recipe.lora_rank and recipe.exits):
         raise UsageError("lora_early_rank is the rank before the last trained exit: give lora_rank and exits too")
+    if recipe.adapter and not recipe.lora_rank:
+        raise UsageError(f"adapter {recipe.adapter} is to be trained further: give its lora_rank too")
 
 
 def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import CheckpointError, UnsupportedModel, UsageError
-from ..hf.adapters import is_adapter
+from ..hf.adapters import WEIGHTS, Adapter, check_keys, is_adapter, read_adapter
 from ..hf.body import body_of, check_architecture
 from ..hf.checkpoint import check_numbers, read_checkpoint
 from ..hf.json_file import read_json
@@ -24,7 +24,9 @@ from .recipe import Recipe
 def text_config_of(folder: Path) -> Any:
     """transformers' config of the text model in ``folder``. Raises CheckpointError, UnsupportedModel, UsageError."""
     if is_adapter(folder):
-        raise UsageError(f"{folder} is an adapter: give a whole model, or merge the adapter into one first")
+        raise UsageError(
+            f"{folder} is an adapter: give the model it was made for, and the adapter as adapter to go on with it"
+        )
     return _config(folder).get_text_config()
 
 
@@ -90,10 +92,51 @@ def _early(recipe: Recipe, value: int) -> dict[str, int]:
 def _with_adapters(model: Any, recipe: Recipe) -> Any:
     if find_spec("peft") is None:
         raise UsageError("lora_rank takes peft: pip install 'skipstone[train]', or leave it out")
-    from peft import LoraConfig, get_peft_model
+    from peft import get_peft_model
+
+    settings = _ranks(recipe)
+    unfit = f'no adapters fit model type "{model.config.model_type}"'
+    with quiet(), told_as(UnsupportedModel, unfit), torch.random.fork_rng():
+        torch.manual_seed(recipe.seed)
+        adapted = get_peft_model(model, settings)
+    if recipe.adapter:
+        _go_on(adapted, Path(recipe.adapter).expanduser())
+    return adapted
+
+
+def _go_on(adapted: Any, folder: Path) -> None:
+    """With what an adapter has learnt. Raises CheckpointError for no adapter, UsageError where it is another kind."""
+    from peft import PeftConfig, set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    if not is_adapter(folder):
+        raise CheckpointError(f"{folder} is no adapter folder: it has no adapter_config.json")
+    adapter = read_adapter(folder)
+    with quiet(), told_as(CheckpointError, f"the adapter {folder} cannot be read"):
+        settings: Any = PeftConfig.from_pretrained(str(folder))
+        weights = load_file(folder / WEIGHTS)
+    _check_same(adapter, settings, adapted.peft_config["default"])
+    with quiet(), told_as(CheckpointError, f"the adapter {folder} does not fit the model"):
+        result = set_peft_model_state_dict(adapted, weights)
+    check_keys(adapter, result)
+
+
+def _check_same(adapter: Adapter, settings: Any, wanted: Any) -> None:
+    """The recipe's ranks are the adapter's: weights of other shapes have no place."""
+    if adapter.kind != "LORA":
+        raise UsageError(f"{adapter} is no LoRA adapter: only these are trained further")
+    for name in ("r", "lora_alpha", "use_rslora", "use_dora"):
+        theirs, ours = getattr(settings, name), getattr(wanted, name)
+        if theirs != ours:
+            told = f"the adapter {adapter.folder} has {name} {theirs}, the recipe {ours}"
+            raise UsageError(f"{told}: give the ranks it was trained with")
+
+
+def _ranks(recipe: Recipe) -> Any:
+    from peft import LoraConfig
 
     rank = recipe.lora_rank
-    settings = LoraConfig(
+    return LoraConfig(
         r=rank,
         lora_alpha=2 * rank,
         target_modules="all-linear",
@@ -101,7 +144,3 @@ def _with_adapters(model: Any, recipe: Recipe) -> Any:
         rank_pattern=_early(recipe, recipe.lora_early_rank),
         alpha_pattern=_early(recipe, 2 * recipe.lora_early_rank),
     )
-    unfit = f'no adapters fit model type "{model.config.model_type}"'
-    with quiet(), told_as(UnsupportedModel, unfit), torch.random.fork_rng():
-        torch.manual_seed(recipe.seed)
-        return get_peft_model(model, settings)
