@@ -17,14 +17,14 @@ from .cache import KVCache
 from .cost import CostModel, Step
 from .drafting import Drafter, DraftState, Limits, check_draft
 from .errors import CapacityError, NumericsError, RequestError
-from .network import Network
+from .network import Network, Run
 from .plan import LayerPlan
 from .request import Request
 from .row import Emission, Outcome, Row
 from .sampling import RowSampler, derived_seed, widened
 from .stopping import Length
 from .telemetry import Sink, StepRecord, Timing
-from .tree import Draft, Topology, root_only
+from .tree import Draft, Topology, Verified, root_only
 
 
 class Engine:
@@ -215,11 +215,11 @@ class Engine:
         draft = rows[0].drafter.propose(self._state(rows))
         check_draft(draft, [row.tokens[-1] for row in rows], self.network)
         drafted, searched = perf_counter(), draft.search_s
-        hidden = self._verify(draft, rows)
-        if self._spoilt(draft, hidden, rows):
+        run = self._verify(draft, rows)
+        if self._spoilt(draft, run.hidden, rows):
             draft = root_only(torch.tensor([row.tokens[-1] for row in rows], device=self.network.device))
-            hidden = self._verify(draft, rows)
-        logits = self.network.logits(hidden)
+            run = self._verify(draft, rows)
+        logits = self.network.logits(run.hidden)
         verified = perf_counter()
         self._learn(draft, rows, 1e3 * (verified - drafted))
         nodes = _nodes(draft)
@@ -235,6 +235,9 @@ class Engine:
         timing = Timing(drafting * share, (verified - drafted) * share, searched * share, (ended - verified) * share)
         records = [row.record(n, outcome, timing) for row, n, outcome in zip(rows, nodes, outcomes, strict=True)]
         self._emissions += map(_emission, outcomes, records)
+        if draft.feedback is not None:
+            for place, outcome in enumerate(outcomes):
+                draft.feedback.tell(_verified(place, outcome, run))
         for row, record in zip(rows, records, strict=True):
             self._report(row, record)
 
@@ -246,15 +249,14 @@ class Engine:
         samplers = tuple(row.sampler for row in rows)
         return DraftState(indexes, history, self.cache, self.network, limits, samplers, self.rule, self.costs)
 
-    def _verify(self, draft: Draft, rows: list[Row]) -> Tensor:
+    def _verify(self, draft: Draft, rows: list[Row]) -> Run:
         """The target's hidden states [B, N, H]; what drafting left in scratch is overwritten or resumed from."""
         placement = self.cache.place(draft.topology, [row.index for row in rows])
+        taps = () if draft.feedback is None else draft.feedback.taps
         if draft.resume is None:
-            run = self.network.run(draft.tokens, placement, self.cache, self._full)
-        else:
-            rest = LayerPlan.rest(draft.resume.layer, self.network.num_layers)
-            run = self.network.run(draft.resume.hidden, placement, self.cache, rest)
-        return run.hidden
+            return self.network.run(draft.tokens, placement, self.cache, self._full, taps)
+        rest = LayerPlan.rest(draft.resume.layer, self.network.num_layers)
+        return self.network.run(draft.resume.hidden, placement, self.cache, rest, taps)
 
     def _spoilt(self, draft: Draft, hidden: Tensor, rows: list[Row]) -> bool:
         """Whether a draft made numbers that are not finite: they reach even nodes that must not see them.
@@ -279,6 +281,11 @@ class Engine:
         row.drafter.observe(record)
         for sink in self.sinks:
             sink.record(record)
+
+
+def _verified(place: int, outcome: Outcome, run: Run) -> Verified:
+    nodes = [0, *outcome.path][: len(outcome.tokens)]
+    return Verified(place, nodes, outcome.tokens, {layer: tap[place, nodes] for layer, tap in run.taps.items()})
 
 
 def _emission(outcome: Outcome, record: StepRecord) -> Emission:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -109,6 +109,27 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class Verified:
+    """What verification of one row's draft showed: A accepted nodes, and what the target chose after each.
+
+    Behind a stop nothing is shown: the tokens are those emitted, and the nodes those they follow.
+    """
+
+    place: int  # of the row among those of the draft
+    nodes: list[int]  # 1 + A or fewer: the root, and the accepted nodes below it
+    said: list[int]  # as many: the target's token after each
+    taps: Mapping[int, Tensor]  # by layer: [nodes, H] that entered it, the nodes in this order
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What a drafter wants to know of a verification beyond its record. ``taps`` are layers that it runs."""
+
+    tell: Callable[[Verified], None]  # row by row, once their tokens are part of the texts
+    taps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Draft:
     """What a drafter proposes for B rows: one topology for all of them, tokens for each."""
 
@@ -118,6 +139,7 @@ class Draft:
     resume: Resume | None = None
     probs: Tensor | None = None  # [B, N - 1, V]: what node n + 1 was drawn from; only chains under the rejection rule
     search_s: float = 0.0  # seconds of proposing that went to the search for a better draft
+    feedback: Feedback | None = None
 
     def __post_init__(self) -> None:
         want = (self.tokens.shape[0], len(self.topology))

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from skipstone.accept import Pick
-from skipstone.draft.confidence import BelowThreshold, Calibration, WhileItPays
+from skipstone.draft.confidence import BelowThreshold, WhileItPays
+from skipstone.search.calibration import Calibration
 
 
 def _pick(confidence: float) -> Pick:

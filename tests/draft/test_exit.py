@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from decoding import network
@@ -9,7 +10,7 @@ from decoding import network
 from skipstone.draft.exit import ExitDrafter
 from skipstone.engine import Engine
 from skipstone.errors import PlanError, UsageError
-from skipstone.plan import LayerPlan
+from skipstone.network import Network
 from skipstone.request import Request
 from skipstone.testing import check_drafter, tiny_network
 
@@ -45,14 +46,27 @@ def test_it_keeps_the_contract(layer: int, depth: int, width: int):
     check_drafter(lambda net: ExitDrafter(ExitDrafter.Options(layer, depth, width), net))
 
 
-def test_it_exits_after_a_quarter_of_the_layers_unless_told():
-    assert ExitDrafter(ExitDrafter.Options(), tiny_network(layers=9)).plan == LayerPlan.until(2)
-    assert ExitDrafter(ExitDrafter.Options(), tiny_network(layers=2)).plan == LayerPlan.until(1)
+@pytest.mark.parametrize("more", [{}, {"depth": 3, "width": 2}, {"head": "40", "width": 1}])
+@pytest.mark.parametrize("trained", [[], [2], [1, 3]])
+def test_choosing_exits_by_itself_it_keeps_the_contract(trained: list[int], more: dict[str, Any]):
+    def made(net: Network) -> ExitDrafter:
+        drafter = ExitDrafter(ExitDrafter.Options(window=4, budget=1.0, **more), net)
+        drafter.trained_for(trained)
+        return drafter
+
+    check_drafter(made)
 
 
-@pytest.mark.parametrize("options", [{"layer": -1}, {"depth": 0}, {"width": 0}])
-def test_options_out_of_range_are_refused(options: dict[str, int]):
-    with pytest.raises(UsageError, match="exit:"):
+def test_with_a_layer_given_it_drafts_four_tokens_of_one_choice():
+    drafter = ExitDrafter(ExitDrafter.Options(layer=2), network())
+    engine = Engine(drafter.head.network, drafter, capacity=40)
+    engine.admit(Request([5], 20))
+    assert engine.step()[0].record.nodes == 4
+
+
+@pytest.mark.parametrize("options", [{"layer": -1}, {"depth": -1}, {"width": -1}, {"budget": 0.0}, {"window": 1}])
+def test_options_out_of_range_are_refused(options: dict[str, Any]):
+    with pytest.raises(UsageError, match="use"):
         ExitDrafter.Options(**options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from decoding import FUSED, NETWORKS, SLOTS, VOCAB, RandomDrafter, Visit, alone, network
@@ -82,9 +83,16 @@ def built_in(draw: st.DrawFn, net: HFNetwork) -> Drafter:
                 SkipDrafter(SkipDrafter.Options(attn=draw(layers), mlp=draw(layers), **more), net),
                 SkipDrafter(SkipDrafter.Options(window=4, budget=1.0, loan=10**6), net),
                 ExitDrafter(ExitDrafter.Options(layer=draw(st.integers(1, L - 1)), **more), net),
+                _dynamic(net, draw(st.sets(st.integers(1, L - 1))), more),
             ]
         )
     )
+
+
+def _dynamic(net: HFNetwork, trained: set[int], more: dict[str, Any]) -> ExitDrafter:
+    drafter = ExitDrafter(ExitDrafter.Options(window=4, budget=1.0, **more), net)
+    drafter.trained_for(sorted(trained))
+    return drafter
 
 
 @dataclass(frozen=True)

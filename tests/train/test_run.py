@@ -150,6 +150,40 @@ def test_layers_before_the_exit_may_have_adapters_of_another_rank(
 
 
 @needs_peft
+def test_training_goes_on_with_an_adapter_and_compares_with_the_model_it_is_for(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    ranks = {"exits": [2], "lora_rank": 2, "lora_early_rank": 3}
+    first = train(recipe(**ranks), folder)
+    adapter = str(_saved(first, tmp_path / "adapter"))
+    still = train(recipe(**ranks, adapter=adapter, learning_rate=1e-9, output=str(tmp_path / "still")), folder)
+    assert still.after.last_loss == pytest.approx(first.after.last_loss, rel=1e-4)
+    assert still.before == first.before
+    for name, weight in first.model.named_parameters():
+        torch.testing.assert_close(still.model.get_parameter(name), weight, rtol=0, atol=1e-5)
+    further = train(recipe(**ranks, adapter=adapter, output=str(tmp_path / "further")), folder)
+    assert further.after.last_loss < first.after.last_loss
+
+
+@needs_peft
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        ({}, UsageError, "is to be trained further: give its lora_rank too"),
+        ({"lora_rank": 3}, UsageError, "has r 2, the recipe 3: give the ranks it was trained with"),
+        ({"lora_rank": 2, "exits": [2], "lora_early_rank": 4}, CheckpointError, "does not fit the model"),
+        ({"lora_rank": 2, "adapter": "nowhere"}, CheckpointError, "is no adapter folder"),
+    ],
+)
+def test_an_adapter_that_cannot_go_on_is_refused(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, given: Any, kind: type[SkipstoneError], said: str
+) -> None:
+    adapter = _saved(train(recipe(lora_rank=2, steps=1), folder), tmp_path / "adapter")
+    with pytest.raises(kind, match=said):
+        train(recipe(**{"adapter": str(adapter), "output": str(tmp_path / "new"), **given}), folder)
+
+
+@needs_peft
 @pytest.mark.parametrize("rank", [0, 2])
 def test_what_was_trained_is_written_in_the_type_asked_for(
     recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, rank: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,8 @@ from ..drafting import Drafter
 from ..errors import UsageError
 from ..hf.fit import fit
 from ..hf.network import HFNetwork
+from ..hf.trained import exits_of
+from ..text.memories import Memories
 from .call import Call, check
 from .kept_back import kept_back
 from .plain import decode_plainly, reason_for_plain
@@ -92,7 +95,8 @@ class Decoder:
         if known is not None:
             return HFNetwork(model, known.wiring, known.finish)
         network, _ = fit(model)
-        self._remembered[model] = Remembered(network.wiring, network.head.finish is not None)
+        memories = Memories(exits=exits_of(Path(model.config.name_or_path), model.config.to_dict(), ()))
+        self._remembered[model] = Remembered(network.wiring, network.head.finish is not None, memories)
         return network
 
 

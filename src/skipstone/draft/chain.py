@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -23,7 +23,8 @@ class Backbone:
     """A drafted backbone: its picks by depth and row, and the hidden states [B, 1, H] of the nodes already run.
 
     ``depth`` tokens, or fewer where ``enough`` says so; the token it was asked about is drafted all the same.
-    ``width`` choices at each depth, or as many as ``bands`` says of each token, where there is room.
+    ``width`` choices at each depth, or as many as ``bands`` says of each token, where there is room. ``tapped[l]`` are
+    the streams [B, n, H] that entered layer l, for the layers of ``taps``, run by run.
     """
 
     state: DraftState
@@ -35,6 +36,8 @@ class Backbone:
     bands: Bands | None = None
     picks: list[list[Pick]] = field(default_factory=list)
     hidden: list[Tensor] = field(default_factory=list)
+    taps: tuple[int, ...] = ()
+    tapped: dict[int, list[Tensor]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.head.look(self.state, self.plan, self.depth)
@@ -62,13 +65,24 @@ class Backbone:
         state = self.state
         placement = state.cache.place(topology, state.rows, after=len(self.hidden))
         x = tokens.to(state.network.device)
-        return state.network.run(x, placement, state.cache, self.plan).hidden
+        run = state.network.run(x, placement, state.cache, self.plan, self.taps)
+        for layer, tap in run.taps.items():
+            self.tapped.setdefault(layer, []).append(tap)
+        return run.hidden
 
-    def draft(self) -> Draft:
-        """The comb of backbone and siblings; what a row's limits leave no use for is not live."""
+    def streams(self, place: int, nodes: Sequence[int]) -> dict[int, Tensor]:
+        """By tapped layer: [n, H] that entered it at ``nodes`` of row number ``place``."""
+        return {layer: torch.cat(parts, dim=1)[place, nodes] for layer, parts in self.tapped.items()}
+
+    def draft(self, widths: tuple[int, ...] | None = None) -> Draft:
+        """The comb of backbone and siblings; what a row's limits leave no use for is not live.
+
+        ``widths`` are how many of the choices to keep at each depth, and how many depths: all but the last have run.
+        """
         state = self.state
+        self.picks = self.picks if widths is None else self.picks[: len(widths)]  # the list itself is another's too
         wanted = self._wanted()
-        widths = self._shared(wanted)
+        widths = self._shared(wanted) if widths is None else widths
         topology = Topology.comb(widths)
         siblings = [
             [t for picks, w in zip(self.picks, widths, strict=True) for t in picks[b].tokens[1:w]]
@@ -101,9 +115,10 @@ class Backbone:
 
     def resumed(self, draft: Draft) -> Draft:
         """``draft`` with the hidden states of all its nodes: those not yet run share one pass of the plan."""
-        late = self.run(draft.tokens[:, len(self.hidden) :], draft.topology)
-        hidden = torch.cat([*self.hidden, late], dim=1)
-        return Draft(draft.topology, draft.tokens, draft.live, Resume(hidden, self.plan.stop), draft.probs)
+        late = draft.tokens[:, len(self.hidden) :]
+        parts = [*self.hidden, self.run(late, draft.topology)] if late.shape[1] else self.hidden
+        resume = Resume(torch.cat(parts, dim=1), self.plan.stop)
+        return replace(draft, resume=resume)
 
     def _probs(self) -> Tensor | None:
         """[B, depth, V] where the acceptance rule asked for them."""

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..accept import Pick
-from ..search.book import Tally
-
-_BINS = 10
-_MEMORY = 128.0  # tokens that a bin rests on
-_PRIOR = 8.0  # tokens of a confidence that must have been seen before it counts for more than any other
+from ..search.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -21,26 +16,6 @@ class BelowThreshold:
 
     def __call__(self, picks: list[list[Pick]]) -> bool:
         return all(pick.confidence < self.epsilon for pick in picks[-1])
-
-
-@dataclass
-class Calibration:
-    """How often drafted tokens of a confidence were accepted: drafts are more, or less, sure than they should be."""
-
-    bins: list[Tally] = field(default_factory=lambda: [Tally() for _ in range(_BINS)])
-
-    def chance(self, confidence: float, usual: float) -> float:
-        """Of being accepted; ``usual`` is that of any token."""
-        tally = self._bin(confidence)
-        return (tally.hits + _PRIOR * usual) / (tally.of + _PRIOR)
-
-    def observe(self, confidences: Sequence[float], accepted: int) -> None:
-        """Of a draft's tokens, of which the first ``accepted`` were; behind the first wrong one nothing is known."""
-        for depth, confidence in enumerate(confidences[: accepted + 1]):
-            self._bin(confidence).add(float(depth < accepted), 1, _MEMORY)
-
-    def _bin(self, confidence: float) -> Tally:
-        return self.bins[min(int(confidence * _BINS), _BINS - 1)]
 
 
 @dataclass

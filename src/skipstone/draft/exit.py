@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..drafting import DraftState
@@ -9,44 +10,76 @@ from ..errors import PlanError, UsageError
 from ..network import Network
 from ..plan import LayerPlan
 from ..request import Request
+from ..search.exit_finder import ExitFinder, ExitOptions
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
+from .dynamic_exit import DynamicExit, LearntExits
 from .head import HELP, DraftHead, check_head
+
+_DEPTH, _WIDTH = 4, 1  # with a given layer
+_DEEPEST = 16  # as pays
 
 
 class ExitDrafter:
-    """The first ``layer`` layers, final norm and head there (LayerSkip); verification resumes at that layer."""
+    """The first layers, as many as pay or are given, final norm and head there (LayerSkip); verification resumes."""
 
     @dataclass(frozen=True)
     class Options:
-        layer: int = field(default=0, metadata={"help": "layers that draft; 0: a quarter of the model's"})
-        depth: int = field(default=4, metadata={"help": "tokens drafted at most"})
-        width: int = field(default=1, metadata={"help": "choices kept at each depth"})
+        layer: int = field(default=0, metadata={"help": "layers that draft; 0: those that pay most at the moment"})
+        depth: int = field(default=0, metadata={"help": "tokens drafted at most; 0: as pays, or 4 with a given layer"})
+        width: int = field(
+            default=0, metadata={"help": "choices kept at each depth at most; 0: as pays, or 1 with a given layer"}
+        )
         head: str = field(default="auto", metadata={"help": HELP})
+        window: int = field(default=16, metadata={"help": "tokens that exits are compared on"})
+        budget: float = field(default=0.01, metadata={"help": "share of the time that comparing exits may take"})
 
         def __post_init__(self) -> None:
             check_head("exit", self.head)
-            if self.layer < 0 or self.depth < 1 or self.width < 1:
+            if self.layer < 0 or self.depth < 0 or self.width < 0:
                 given = f"layer={self.layer}, depth={self.depth}, width={self.width}"
-                raise UsageError(
-                    f"exit: {given} are out of range: depth and width are 1 or more, layer is not negative"
-                )
+                raise UsageError(f"exit: {given} are out of range: use 1 or more, or 0 for what pays")
+            self.finding()
+
+        def finding(self) -> ExitOptions:
+            """Raises UsageError for what leaves nothing to choose by."""
+            return ExitOptions(self.window, self.budget, deepest=self.depth or _DEEPEST)
 
     def __init__(self, options: Options, network: Network) -> None:
-        layer = options.layer or max(network.num_layers // 4, 1)
-        if layer >= network.num_layers:
+        layers = network.num_layers
+        if options.layer >= layers:
             raise PlanError(
-                f"exit: layer={layer} leaves nothing to verify with: the model has {network.num_layers} layers, "
-                f"use 1 to {network.num_layers - 1}"
+                f"exit: layer={options.layer} leaves nothing to verify with: the model has {layers} layers, "
+                f"use 1 to {layers - 1}"
             )
         self.options = options
         self.head = DraftHead(options.head, network)
-        self.plan = LayerPlan.until(layer)
+        self.plan = LayerPlan.until(options.layer) if options.layer else None
+        self.dynamic = None if options.layer else self._dynamic(_learnt(layers, range(1, layers), False, options))
+
+    def trained_for(self, exits: Sequence[int]) -> None:
+        """Choose from these exits, which the model was trained for; without any, from all. Forgets what was found."""
+        layers = self.head.network.num_layers
+        known = [layer for layer in exits if 0 < layer < layers]
+        if self.dynamic is not None and known:
+            self.dynamic = self._dynamic(_learnt(layers, known, True, self.options))
+
+    def _dynamic(self, learnt: LearntExits) -> DynamicExit:
+        return DynamicExit(learnt, self.head, self.options.depth, self.options.width)
 
     @property
     def uses_costs(self) -> bool:
-        return self.head.uses_costs
+        return self.dynamic is not None or self.head.uses_costs
+
+    @property
+    def memory(self) -> LearntExits | None:
+        """What is known of the exits, for the next drafter with these options to go on from."""
+        return None if self.dynamic is None else self.dynamic.learnt
+
+    def recall(self, memory: LearntExits) -> None:
+        """Go on from what another drafter found."""
+        self.dynamic = self._dynamic(memory)
 
     def admit(self, row: int, request: Request) -> None:
         pass
@@ -55,11 +88,20 @@ class ExitDrafter:
         self.head.release(row)
 
     def propose(self, state: DraftState) -> Draft:
-        depth = room_for_depth(state, self.options.depth, self.options.width)
-        if depth == 0:
+        if self.dynamic is not None:
+            return self.dynamic.propose(state)
+        width = self.options.width or _WIDTH
+        depth = room_for_depth(state, self.options.depth or _DEPTH, width)
+        if depth == 0 or self.plan is None:
             return state.nothing()
-        backbone = Backbone(state, self.plan, depth, self.head, self.options.width)
+        backbone = Backbone(state, self.plan, depth, self.head, width)
         return backbone.resumed(backbone.draft())
 
     def observe(self, record: StepRecord) -> None:
         self.head.observe(record)
+        if self.dynamic is not None:
+            self.dynamic.observe(record)
+
+
+def _learnt(layers: int, exits: Sequence[int], trained: bool, options: ExitDrafter.Options) -> LearntExits:
+    return LearntExits(ExitFinder(layers, tuple(sorted(set(exits))), trained, options.finding()))

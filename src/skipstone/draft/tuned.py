@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
 from ..drafting import DraftState
+from ..search.calibration import Calibration
 from ..search.pricing import Pricing, costs_of
 from ..search.tuner import Choice, Tuner
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
-from .confidence import Calibration, WhileItPays
+from .confidence import WhileItPays
 from .head import DraftHead
 
 
@@ -56,7 +57,7 @@ class Tuned:
             searched = self.tuner.work(state, self.since)
             choice = self.tuner.choose(state)
         draft = state.nothing() if choice is None else self._draft(state, choice, most, width)
-        return Draft(draft.topology, draft.tokens, draft.live, probs=draft.probs, search_s=searched)
+        return replace(draft, search_s=searched)
 
     def _mark(self, state: DraftState) -> None:
         """After a plan was dropped, text from before says nothing of what pays now."""

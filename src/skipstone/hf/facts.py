@@ -125,7 +125,7 @@ def _facts(checkpoint: Checkpoint, skeleton: Skeleton, adapters: Sequence[Adapte
         attention=_attention(config, len(layers)),
         wiring=wirings[0],
         wirings_tried=len(wirings),
-        exits=exits_of(checkpoint.config, adapters),
+        exits=exits_of(checkpoint.folder, checkpoint.config, adapters),
         adapters=[str(adapter) for adapter in adapters],
     )
 

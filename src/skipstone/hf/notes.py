@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .adapters import Adapter
@@ -27,7 +27,7 @@ def notes_on(
         moved_in(network.model),
         _generic(network.model),
         _found_out(network),
-        _exits(checkpoint.config, adapters),
+        _exits(checkpoint, adapters),
     ]
     return [note for note in found if note]
 
@@ -57,7 +57,11 @@ def _found_out(network: HFNetwork | FusedNetwork) -> str:
     return f"how its layers add up was found by trying: {shape_of(network.wiring)}, accepted by parity"
 
 
-def _exits(config: Mapping[str, Any], adapters: Sequence[Adapter]) -> str:
-    exits = exits_of(config, adapters)
-    where = "config.json" if exits == trained_exits(config) else "adapter_config.json"
-    return f"{where} records trained exits: layers {', '.join(map(str, exits))}" if exits else ""
+def _exits(checkpoint: Checkpoint, adapters: Sequence[Adapter]) -> str:
+    exits = exits_of(checkpoint.folder, checkpoint.config, adapters)
+    if not exits:
+        return ""
+    if not trained_exits(checkpoint.config) and not any(adapter.exits for adapter in adapters):
+        return f"by its name it was trained for early exits at every layer, 1 to {exits[-1]}"
+    where = "config.json" if exits == trained_exits(checkpoint.config) else "adapter_config.json"
+    return f"{where} records trained exits: layers {', '.join(map(str, exits))}"

@@ -59,7 +59,7 @@ class LanguageModel:
         self.drafter = drafter
         self._measure_costs = measure_costs
         self.plans = plans
-        self._memories = Memories(plans)
+        self._memories = Memories(plans, loaded.exits)
         made = self._drafter(drafter)  # a setting that does not fit the model is told at once
         self.notes = [*loaded.notes, *getattr(made, "notes", [])]  # what one would not expect of it, a line each
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -20,14 +21,20 @@ class Plans(Protocol):
 
 @dataclass
 class Memories:
-    """A drafter takes part by ``memory`` and ``recall``; and in plans by ``task``, ``begin_with`` and ``found``."""
+    """A drafter takes part by ``memory`` and ``recall``; and in plans by ``task``, ``begin_with`` and ``found``.
+
+    One that exits early is told by ``trained_for`` which ``exits`` the model was trained for.
+    """
 
     plans: Plans | None = None
+    exits: Sequence[int] = ()
     _by_spec: dict[str, Any] = field(default_factory=dict)
     _given: WeakValueDictionary[int, Any] = field(default_factory=WeakValueDictionary)  # by id: few can be hashed
 
     def give(self, spec: str, drafter: Any) -> Drafter:
         """``drafter`` with what earlier ones of the same name and options found out."""
+        if hasattr(drafter, "trained_for"):
+            drafter.trained_for(self.exits)
         memory = getattr(drafter, "memory", None)
         if memory is not None:
             if spec not in self._by_spec:

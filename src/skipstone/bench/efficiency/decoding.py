@@ -59,25 +59,31 @@ class Decoded:
 
 def decode(network: Network, drafter: str, job: Job, clock: Clock, costs: CostModel | None = None) -> Decoded:
     """Decode one text. Raises UsageError for a drafter that does not exist or does not fit."""
-    capacity = len(job.prompt) + job.new_tokens + _SCRATCH
-    engine = Engine(network, make_drafter(drafter, network), capacity=capacity, costs=costs)
-    summary = Summary()
+    engine, summary = started(network, drafter, job, costs), Summary()
     began = clock()
-    engine.admit(job.request)
     first: list[int] = []
     while engine.busy and not first:
-        first = _step(engine)
+        first = step(engine)
     prefilled = clock()
     engine.sinks.append(summary)
     rest: list[int] = []
     while engine.busy:
-        rest += _step(engine)
+        rest += step(engine)
     ended = clock()
     _check_length(len(first) + len(rest), job, "the engine")
     return Decoded(first + rest, ended - began, ended - prefilled, len(rest), summary)
 
 
-def _step(engine: Engine) -> list[int]:
+def started(network: Network, drafter: str, job: Job, costs: CostModel | None = None) -> Engine:
+    """An engine with the text in its one row. Raises UsageError for a drafter that does not exist or does not fit."""
+    capacity = len(job.prompt) + job.new_tokens + _SCRATCH
+    engine = Engine(network, make_drafter(drafter, network), capacity=capacity, costs=costs)
+    engine.admit(job.request)
+    return engine
+
+
+def step(engine: Engine) -> list[int]:
+    """The tokens of a step."""
     tokens: list[int] = []
     for emission in engine.step():
         if emission.error is not None:

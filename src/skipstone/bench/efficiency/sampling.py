@@ -5,13 +5,15 @@ Steps are compared, not tokens: how many drafts a sampled text accepts is anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
+from statistics import median
 
+from ...engine import Engine
 from ...network import Network
 from ...sampling import SamplingParams
-from ..timing import Estimate, bootstrap, interleaved, ratios
-from .decoding import Job, decode
+from ..timing import Clock, Estimate, bootstrap, interleaved, seconds
+from .decoding import Job, started, step
 from .lab import Lab
 from .part import Figure, Findings, Part
 
@@ -37,19 +39,30 @@ def run(lab: Lab) -> Findings:
 
 
 def added(network: Network, drafter: str, prompts: Sequence[Sequence[int]], lab: Lab) -> Estimate:
-    """Seconds a sampled step takes longer than a greedy one, in greedy steps."""
-    arms = _arms(network, drafter, prompts, lab)
-    for arm in arms.values():
-        arm(0)
-    taken = interleaved(arms, lab.effort.rounds, lab.clock)
-    return bootstrap([ratio - 1 for ratio in ratios(taken["sampled"], taken["greedy"])])
+    """Seconds a sampled step takes longer than a greedy one, in greedy steps.
+
+    Two texts grow side by side, step by step: what slows the machine down slows both. A round is the median over the
+    steps of one prompt.
+    """
+    _apart(network, drafter, prompts[0], lab)
+    taken = {"more": lambda number: median(_apart(network, drafter, prompts[number % len(prompts)], lab)) - 1}
+    return bootstrap(interleaved(taken, lab.effort.rounds, lab.clock)["more"])
 
 
-def _arms(
-    network: Network, drafter: str, prompts: Sequence[Sequence[int]], lab: Lab
-) -> Mapping[str, Callable[[int], float]]:
-    def arm(sampling: SamplingParams, number: int) -> float:
-        job = Job(prompts[number % len(prompts)], lab.effort.new_tokens, sampling)
-        return decode(network, drafter, job, lab.clock).per_step
+def _apart(network: Network, drafter: str, prompt: Sequence[int], lab: Lab) -> list[float]:
+    """Sampled over greedy, for each pair of steps behind the first with its prefill."""
+    samplings = (SamplingParams(), _WARM)
+    texts = [started(network, drafter, Job(prompt, lab.effort.new_tokens, each)) for each in samplings]
+    for text in texts:
+        step(text)
+    found: list[float] = []
+    while all(text.busy for text in texts):
+        greedy, sampled = _pair(texts, lab.clock, backwards=len(found) % 2 == 1)
+        found.append(sampled / greedy)
+    return found or [1.0]
 
-    return {"greedy": partial(arm, SamplingParams()), "sampled": partial(arm, _WARM)}
+
+def _pair(texts: Sequence[Engine], clock: Clock, backwards: bool) -> list[float]:
+    """Seconds of a step of each."""
+    taken = [seconds(partial(step, text), clock) for text in (texts[::-1] if backwards else texts)]
+    return taken[::-1] if backwards else taken

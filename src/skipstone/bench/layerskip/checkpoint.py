@@ -28,5 +28,5 @@ def checkpoint_of(name: str, finder: Finder, base: str | None = None) -> Checkpo
         raise ModelNotFound(f"there is no {OURS} here: run this in a checkout that has it, or name another checkpoint")
     source = finder.source(name)
     started = str(source.folder) if source.adapters else DEFAULT_MODEL
-    exits = exits_of(read_json(source.folder / "config.json"), source.adapters)
+    exits = exits_of(source.folder, read_json(source.folder / "config.json"), source.adapters)
     return Checkpoint(name, base or started, tuple(exits))

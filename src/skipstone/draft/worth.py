@@ -1,0 +1,89 @@
+"""Which drafted tokens an early exit should have verified: those that are worth their time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..accept import Pick
+from ..search.exit_prices import ExitPrices
+from ..search.exit_sights import ExitSights
+
+
+@dataclass
+class Worth:
+    """Drafting goes on while a token brings in more than generating does in the time it takes.
+
+    ``rate`` is what a millisecond is worth, in tokens of all rows. A look (the draft's head) says how likely choices
+    are the target's. Running a choice costs a pass of the early layers, unless it shares one, and a node of the rest.
+    ``most`` nodes in all, the root included.
+    """
+
+    sights: ExitSights
+    prices: ExitPrices
+    rate: float
+    rows: int
+    most: int
+    reach: list[list[float]] = field(init=False)  # by depth and row: the chance that all first choices so far are right
+    chances: list[list[list[float]]] = field(
+        default_factory=list
+    )  # by depth, row and choice, if those before are right
+    probabilities: list[list[list[float]]] = field(default_factory=list)  # the exit's own, likewise
+
+    def __post_init__(self) -> None:
+        self.reach = [[1.0] * self.rows]
+
+    def __call__(self, picks: list[list[Pick]]) -> bool:
+        """Whether drafting should stop, now that the last of ``picks`` were looked at."""
+        probabilities = [_probabilities(pick) for pick in picks[-1]]
+        chances = [self.sights.chances(row) for row in probabilities]
+        self.probabilities.append(probabilities)
+        self.chances.append(chances)
+        self.reach.append([so_far * row[0] for so_far, row in zip(self.reach[-1], chances, strict=True)])
+        depth = len(picks)
+        return not self._pays(sum(self.reach[-1]), depth) or not self._look_pays(depth + 1)
+
+    def widths(self) -> tuple[int, ...]:
+        """How many choices to keep by depth, what has run and what one more pass of the early layers is worth."""
+        depth = len(self.chances)
+        candidates = self._candidates()
+        best, taken, gained, brought = 0.0, 0, 0.0, 0.0
+        for count, (chance, _) in enumerate(candidates[: self.most - depth], 1):
+            brought += chance
+            gained = brought - self.rate * self.prices.late(depth, count)
+            if gained > best:
+                best, taken = gained, count
+        kept = [place for _, place in candidates[:taken]]
+        widths = [1 + kept.count(index) for index in range(depth)]
+        widths[-1] -= 1  # its first choice has not run, and is a candidate too
+        return tuple(widths) if widths[-1] else tuple(widths[:-1])
+
+    def _candidates(self) -> list[tuple[float, int]]:
+        """(chance summed over the rows, index of the depth) of every choice that has not run, the likeliest first.
+
+        No choice comes before a likelier one of its depth, so that the first so many are always a comb.
+        """
+        last = len(self.chances) - 1
+        found = [
+            (sum(self.reach[index][row] * by_row[row][choice] for row in range(self.rows)), index)
+            for index, by_row in enumerate(self.chances)
+            for choice in range(index < last, min(map(len, by_row)))
+        ]
+        return sorted(found, key=lambda candidate: -candidate[0])
+
+    def _pays(self, brought: float, ran: int) -> bool:
+        """One more node behind ``ran``."""
+        return ran < self.most and brought > self.rate * self.prices.late(ran, 1)
+
+    def _look_pays(self, ran: int) -> bool:
+        """At a token behind ``ran`` nodes, by what looks usually find."""
+        if ran >= self.most:
+            return False
+        node, reach = self.rate * self.prices.late(ran, 1), sum(self.reach[-1])
+        hoped = sum(share * max(reach * chance - node, 0.0) for share, chance in self.sights.groups)
+        return hoped > self.rate * self.prices.look
+
+
+def _probabilities(pick: Pick) -> list[float]:
+    """Of a pick's tokens, noise aside, by its scores; 0 where these are no distribution."""
+    chances = (pick.scores[pick.tokens] - pick.scores.logsumexp(-1)).exp()
+    return [chance if 0 <= chance <= 1 else 0.0 for chance in chances.tolist()]

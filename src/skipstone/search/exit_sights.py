@@ -1,0 +1,55 @@
+"""What is known of one exit: how often it chooses as the target does, and how well it knows when it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .book import Tally
+from .calibration import Calibration
+
+_RECENT = 128.0  # tokens that the agreement of now rests on
+_UNSEEN = ((1.0, 0.5),)  # what a trained exit is believed to be before anything was seen of it
+
+
+@dataclass
+class ExitSights:
+    """``first`` is about the exit's first choice, ``others`` about those behind it, by their probabilities.
+
+    A token drafted behind accepted ones is as good as any: its early layers saw the target's own keys and values. So
+    one rate stands for all depths.
+    """
+
+    agreement: Tally = field(default_factory=Tally)
+    first: Calibration = field(default_factory=Calibration)
+    others: Calibration = field(default_factory=Calibration)
+
+    def see(self, probabilities: Sequence[float], right: int | None) -> None:
+        """Of the exit's choices, best first; ``right`` is the one that the target chose, None where it is not there."""
+        self.agreement.add(float(right == 0), 1, _RECENT)
+        self.first.add(probabilities[0], right == 0)
+        for place, probability in enumerate(probabilities[1:], 1):
+            self.others.add(probability, right == place)
+
+    def chances(self, probabilities: Sequence[float]) -> list[float]:
+        """Of each choice to be the target's, never rising from one to the next."""
+        found = [self._first(probabilities[0])]
+        for probability in probabilities[1:]:
+            found.append(min(self.others.chance(probability, probability), found[-1]))
+        return found
+
+    @property
+    def seen(self) -> bool:
+        return self.agreement.of > 0
+
+    @property
+    def groups(self) -> Sequence[tuple[float, float]]:
+        """First choices by confidence: (share of all, chance of being right)."""
+        return [(share, self._first(confidence)) for share, confidence in self.first.groups()] or _UNSEEN
+
+    def _first(self, confidence: float) -> float:
+        """What a first choice of this confidence is worth. Before such were seen: as much more or less than it says
+        as all of them together are.
+        """
+        mean = sum(share * middle for share, middle in self.first.groups())
+        return self.first.chance(confidence, min(confidence * self.agreement.share / mean if mean else confidence, 1.0))
