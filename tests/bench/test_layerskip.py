@@ -43,6 +43,10 @@ KEYS = {
     "acceptance_rate",
     "mean_accepted",
     "differences",
+    "dynamic_speedup",
+    "dynamic_over_best_fixed",
+    "dynamic_worst_kind",
+    "dynamic_search_share",
     "assistant_early_exit_speedup",
 }
 TEXTS = {"maths", "stories", "wikitext"}

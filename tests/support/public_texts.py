@@ -22,4 +22,7 @@ def public_texts(folder: Path) -> Path:
     asked = [{"question": f"What is {n} and {n}?", "answer": f"It is {2 * n}."} for n in range(20)]
     (folder / "gsm8k_test_200.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
     (folder / "wikitext2_valid.txt").write_text("= The hat =\n\nA hat is an article of clothing. " * 20)
+    kinds = ("writing", "translation", "roleplay", "reasoning")
+    chats = [{"category": kinds[n % 4], "turns": [f"Tell me of {n} hats."]} for n in range(12)]
+    (folder / "spec_bench_60.jsonl").write_text("".join(json.dumps(row) + "\n" for row in chats))
     return folder

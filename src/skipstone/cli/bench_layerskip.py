@@ -36,12 +36,12 @@ def layerskip(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="gsm8k_test_200.jsonl, tinystories_train.jsonl.gz and wikitext2_valid.txt, as published.",
+            help="With gsm8k_test_200.jsonl, tinystories_train.jsonl.gz, wikitext2_valid.txt, spec_bench_60.jsonl.",
         ),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="exits, decoding, assistant or one of their figures; repeatable."),
+        typer.Option(metavar="NAME", help="exits, decoding, dynamic, assistant or one of their figures; repeatable."),
     ] = None,
     quick: _Quick = False,
     cache: o.Cache = None,
@@ -100,6 +100,9 @@ def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
         page.print(_by_exit(exits, report))
     if decoding := report.values.get("decoding"):
         page.print(_by_head(decoding))
+    if dynamic := report.values.get("dynamic"):
+        page.print(_by_kind(dynamic))
+        page.print(_over_time(dynamic["course"]))
 
 
 def _figures(report: reports.Report, chosen: Sequence[Part]) -> Table:
@@ -152,6 +155,29 @@ def _head_rows(decoding: dict[str, Any]) -> Iterator[list[str]]:
                 speeds = (f"{each[name]:.1f}" for name in ("plain_tokens_per_second", "tokens_per_second"))
                 shares = (f"{each[name]:.2f}" for name in ("speedup", "mean_accepted", "acceptance_rate"))
                 yield [f"{weights} ({found['weights']})", drafter, text, *speeds, *shares]
+
+
+def _by_kind(dynamic: dict[str, Any]) -> Table:
+    kinds = list(dynamic["by_kind"])
+    table = _table("drafter", "× plain decoding and M by kind of text, over one stream")
+    for kind in kinds:
+        table.add_column(kind, justify="right")
+    for name in dynamic["by_kind"][kinds[0]]:
+        told = (dynamic["by_kind"][kind][name] for kind in kinds)
+        table.add_row(name, *(f"{each['speed']:.2f}  {each['mean_accepted']:.2f}" for each in told))
+    ratios = (f"{dynamic['over_best_fixed'][kind]:.2f}" for kind in kinds)
+    table.add_row("dynamic / best fixed", *ratios)
+    return table
+
+
+def _over_time(course: list[dict[str, Any]]) -> Table:
+    table = _table("tokens", "the dynamic drafter over time")
+    for heading in ("text", "exit", "depth", "siblings", "α", "M"):
+        table.add_column(heading, justify="right")
+    for line in course:
+        figures = (line[name] for name in ("depth", "siblings", "acceptance_rate", "mean_accepted"))
+        table.add_row(*map(str, (line["tokens"], line["text"], line["exit"])), *(f"{each:.2f}" for each in figures))
+    return table
 
 
 def _table(first: str, title: str) -> Table:

@@ -15,8 +15,8 @@ from ...errors import UsageError
 from ...hf.tokenizer import HFTokenizer
 
 _STORIES_HELD_OUT = 116  # the last ones of the file
-FILES = ("gsm8k_test_200.jsonl", "tinystories_train.jsonl.gz", "wikitext2_valid.txt")
-_MATHS, _STORIES, _WIKITEXT = FILES
+FILES = ("gsm8k_test_200.jsonl", "tinystories_train.jsonl.gz", "wikitext2_valid.txt", "spec_bench_60.jsonl")
+_MATHS, _STORIES, _WIKITEXT, _CHATS = FILES
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Sources:
 
     def held_out_maths(self, tokenizer: HFTokenizer) -> list[str]:
         return [chat(tokenizer, row["question"], row["answer"]) for row in self.held_out_questions()]
+
+    def held_out_chats(self) -> list[str]:
+        """Questions of Spec-Bench that ask for talk, not for sums or translations."""
+        rows = self.rows(_CHATS, "category", "turns")
+        return [str(row["turns"][0]) for row in rows if row["category"] in ("writing", "roleplay", "reasoning")]
 
     def wikitext(self) -> str:
         return self._content(_WIKITEXT)

@@ -31,6 +31,7 @@ class Extent:
     depths: tuple[int, ...] = (1, 2, 3, 4, 5)
     latest: int = 8  # exit tried where the checkpoint names none
     heads: tuple[str, ...] = ("auto", "4096")
+    fixed_depths: tuple[int, ...] = (1, 2, 3)  # that a drafter which chooses by itself is compared with
 
     @classmethod
     def quick(cls) -> Extent:
@@ -44,6 +45,7 @@ class Extent:
             trial_tokens=8,
             depths=(1, 2),
             heads=("auto", "64"),
+            fixed_depths=(1,),
         )
 
 
@@ -63,6 +65,15 @@ class Trial:
             kind: [_job(model, prompt, extent.new_tokens) for prompt in prompts[extent.trial_prompts :]]
             for kind, prompts in self._prompts.items()
         }
+
+    def stream(self, model: LanguageModel) -> list[tuple[str, Job]]:
+        """Prompts of all kinds by turns, chats among them, each with its kind."""
+        extent = self.extent
+        chats = self.sources.held_out_chats()[: extent.prompts]
+        asked: list[Prompt] = [[{"role": "user", "content": chat}] for chat in chats]
+        by_kind = {**self.jobs(model), "chat": [_job(model, prompt, extent.new_tokens) for prompt in asked]}
+        turns = zip(*([(kind, job) for job in jobs] for kind, jobs in by_kind.items()), strict=False)
+        return [one for turn in turns for one in turn]
 
     def setting(self, lab: Lab, weights: str = "auto", exit_layer: int | None = None) -> Setting:
         """The fastest exit and depth with these weights, looked for once; ``exit_layer`` leaves only the depth open."""

@@ -10,6 +10,7 @@ from ...drafting import Drafter
 from ...engine import Engine
 from ...network import Network
 from ...request import Request
+from ...stopping import StopRule
 from ...telemetry import StepRecord
 from ..timing import Clock
 
@@ -45,10 +46,16 @@ class Stream:
     costs: CostModel | None
     clock: Clock
 
-    def decode(self, prompt: Sequence[int], new_tokens: int, each: Callable[[int], None] | None = None) -> Told:
-        """One text to its full length; ``each`` is told after every step how many tokens it gave."""
+    def decode(
+        self,
+        prompt: Sequence[int],
+        new_tokens: int,
+        each: Callable[[int], None] | None = None,
+        stops: Sequence[StopRule] = (),
+    ) -> Told:
+        """One text to its full length, or to a stop; ``each`` is told after every step how many tokens it gave."""
         engine = Engine(self.network, self.drafter, capacity=len(prompt) + new_tokens + _SCRATCH, costs=self.costs)
-        [row] = engine.admit(Request(list(prompt), new_tokens))
+        [row] = engine.admit(Request(list(prompt), new_tokens, stops=stops))
         told, began = Told(), 0.0
         while engine.busy:
             for emission in engine.step():
