@@ -77,6 +77,10 @@ class Pricing:
                 break
         return best if best.speed > 1 else Forecast(0, best.speed)
 
+    def at(self, plan: LayerPlan, share: float) -> float:
+        """The speed over plain decoding, where ``share`` is the acceptance at every depth."""
+        return self.forecast(plan, lambda _: share).speed
+
     def price(self, part: Sublayer) -> float:
         """Milliseconds of one sublayer in a draft."""
         full, without = LayerPlan.full(self.layers), plan_without(self.layers, [part])
