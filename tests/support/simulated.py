@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skipstone.plan import LayerPlan
-from skipstone.search.pricing import Pricing, Uniform
+from skipstone.search.pricing import Costs, Pricing, Uniform
 from skipstone.search.searcher import Searcher
 from skipstone.search.sublayer import Sublayer, skipped_by
 from skipstone.search.tuner import Tuner, TunerOptions
@@ -62,6 +62,7 @@ class Simulation:
     objective: Objective
     tuner: Tuner
     text: list[int] = field(default_factory=lambda: [0] * 8)
+    costs: Costs | None = None  # None: ``Uniform``
 
     @classmethod
     def of(
@@ -77,7 +78,7 @@ class Simulation:
 
     def state(self) -> Any:
         cache, limits = SimpleNamespace(prompt_lengths=[4]), SimpleNamespace(nodes=64)
-        costs = Uniform(self.objective.layers)
+        costs = self.costs or Uniform(self.objective.layers)
         return SimpleNamespace(rows=(0,), history=(self.text,), cache=cache, limits=limits, costs=costs)
 
     def step(self) -> None:

@@ -17,7 +17,7 @@ from .contest import Contest
 from .event import Event
 from .found import Found, Warm
 from .in_use import InUse
-from .pricing import Forecast, Pricing, costs_of
+from .pricing import Forecast, PriceList, Pricing, costs_of
 from .ranking import Rankings
 from .replay import replay
 from .searcher import Searcher, Trial
@@ -52,12 +52,13 @@ class TunerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to draft with now. ``rate``: tokens per millisecond that are expected of it."""
+    """What to draft with now: ``rate`` tokens are expected per millisecond, its last takes ``more`` milliseconds."""
 
     plan: LayerPlan
     depth: int
     acceptance: float
     rate: float
+    more: float
 
 
 @dataclass
@@ -89,6 +90,7 @@ class Tuner:
     _forecast: Forecast | None = None  # for the plan of now
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _rests_until: float = 0.0  # milliseconds of the run, before which no trial could be paid for
+    _prices: PriceList = field(default_factory=PriceList)
     _rankings: Rankings = field(default_factory=Rankings)
 
     def __post_init__(self) -> None:
@@ -146,7 +148,8 @@ class Tuner:
                 return None
             found = Forecast(min(found.depth, _CAUTIOUS), found.speed)
         self._forecast = found
-        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain)
+        more = pricing.draft(use.plan) + pricing.verify(found.depth) - pricing.verify(found.depth - 1)
+        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, more)
 
     def observe(self, record: StepRecord, *, lost: bool = False) -> None:
         """``lost``: a draft of this row was made, and thrown away as a whole, for numbers that were not finite."""
@@ -289,6 +292,6 @@ class Tuner:
         self.events.append(Event(what, self.tokens, plan, *figures, 1e3 * (self.clock() - began)))
 
     def _pricing(self, state: DraftState) -> Pricing:
-        context = max(map(len, state.history))
-        costs = costs_of(state.costs, self.network_layers)
-        return Pricing(costs, self.network_layers, len(state.rows), context, self.head, self.options.deepest)
+        costs, context = costs_of(state.costs, self.network_layers), max(map(len, state.history))
+        fresh = Pricing(costs, self.network_layers, len(state.rows), context, self.head, self.options.deepest)
+        return self._prices.at(fresh, self.tokens)
