@@ -65,3 +65,12 @@ class Network(Protocol):
     def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
         """``logits`` for the token ids ``tokens`` [S] alone, laid out for many calls: [B, N, S] from [B, N, H]."""
         ...
+
+
+def for_once(network: Network) -> Network:
+    """The network for runs that may not come again.
+
+    One that prepares for those that do (``kernels.cuda_graphs``) has the same without that as ``for_once``.
+    """
+    plain: Network | None = getattr(network, "for_once", None)
+    return network if plain is None else plain

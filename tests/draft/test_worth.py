@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skipstone.accept import Pick
 from skipstone.draft.worth import Worth
-from skipstone.search.exit_prices import At, ExitPrices
+from skipstone.search.exit_prices import At, ExitPrices, Heads
 from skipstone.search.exit_sights import ExitSights
 from skipstone.search.pricing import Uniform
 
@@ -33,7 +33,7 @@ def pick(*probabilities: float) -> Pick:
 
 
 def flat(layers: int = 12, exit_layer: int = 3) -> ExitPrices:
-    return At(1, 0, 17).prices(Uniform(layers), layers, exit_layer)
+    return At(1, 0, 17).prices(Uniform(layers), layers, exit_layer, Heads({True: 0.0}))
 
 
 def drafted(picks: list[Pick], prices: ExitPrices, most: int = 17) -> tuple[int, tuple[int, ...]]:

@@ -31,14 +31,14 @@ def _tried(searcher: BayesSearcher, times: int) -> list[Trial]:
 
 
 def test_only_every_nth_plan_is_not_the_random_one():
-    trials = _tried(BayesSearcher(LAYERS, COUNT, every=4, seed=3), 12)
+    trials = _tried(BayesSearcher(LAYERS, COUNT, every=3, seed=3), 6)
     random = RandomSearcher(LAYERS, COUNT, 3)
-    drawn = [random.ask(NoSignals()) for _ in range(9)]
-    assert [trial.plan for turn, trial in enumerate(trials, 1) if turn % 4] == drawn
+    drawn = [random.ask(NoSignals()) for _ in range(4)]
+    assert [trial.plan for turn, trial in enumerate(trials, 1) if turn % 3] == drawn
 
 
 def test_what_it_concludes_is_better_than_chance():
-    trials = _tried(BayesSearcher(LAYERS, COUNT, every=4), 48)
+    trials = _tried(BayesSearcher(LAYERS, COUNT, every=4), 28)
     concluded = [trial.matchness for turn, trial in enumerate(trials, 1) if turn % 4 == 0]
     drawn = [trial.matchness for turn, trial in enumerate(trials, 1) if turn % 4]
     assert sum(concluded) / len(concluded) > sum(drawn) / len(drawn) + 0.15

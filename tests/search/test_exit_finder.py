@@ -13,7 +13,7 @@ from skipstone.hf.prepare import prepare
 from skipstone.network import Network
 from skipstone.request import Request
 from skipstone.search.exit_finder import ExitOptions
-from skipstone.search.exit_prices import At, ExitPrices, forecast
+from skipstone.search.exit_prices import At, ExitPrices, Heads, forecast
 from skipstone.search.exit_sights import ExitSights
 from skipstone.search.pricing import Uniform
 from skipstone.telemetry import Summary
@@ -125,7 +125,7 @@ def seen(right: dict[float, float], count: int = 300) -> ExitSights:
 
 
 def prices(exit_layer: int = 3, layers: int = 12) -> ExitPrices:
-    return At(1, 0, 17).prices(Uniform(layers), layers, exit_layer)
+    return At(1, 0, 17).prices(Uniform(layers), layers, exit_layer, Heads({True: 0.0}))
 
 
 def best_rate(sights: ExitSights, exit_layer: int = 3) -> float:

@@ -65,23 +65,16 @@ def _accepted(sink: Sink) -> float:
     return summary.acceptance_rate
 
 
-def test_the_idle_sublayers_are_found_and_drafts_without_them_are_accepted():
-    planted = skip_form(SHAPE, attn=6)
-    network = fit(planted.model)[0]
-    drafter = _generous(network)
-    _decode(network, drafter, 120)
-    assert _tuner(drafter).plan == planted.best
-    assert _accepted(_decode(network, drafter, 60, prompt=9)[1]) == 1
-
-
-def test_what_was_found_serves_the_next_text_and_the_next_drafter():
+def test_the_idle_sublayers_are_found_and_serve_the_next_text_and_the_next_drafter():
     planted = skip_form(SHAPE, attn=6)
     network = fit(planted.model)[0]
     first, second = _generous(network), _generous(network)
     _decode(network, first, 120)
+    assert _tuner(first).plan == planted.best
     second.recall(first.memory)
     _, sink = _decode(network, second, 60, prompt=9)
     assert sink.records[1].drafted > 0
+    assert _accepted(sink) == 1
     assert _tuner(second) is _tuner(first)
 
 

@@ -10,6 +10,9 @@ from skipstone.draft.none import NoDrafter
 from skipstone.draft.skip import SkipDrafter
 from skipstone.drafting import DraftState
 from skipstone.engine import Engine
+from skipstone.kernels.cuda_graphs import GraphedNetwork
+from skipstone.kernels.graph_table import GraphOptions
+from skipstone.kernels.recorder import Rerun
 from skipstone.plan import LayerPlan
 from skipstone.request import Request
 from skipstone.sampling import SamplingParams
@@ -114,6 +117,31 @@ def test_replays_change_nothing_of_the_text(sampling: SamplingParams):
             disturbances(state, window, LayerPlan.full(state.network.num_layers))
 
     assert _text(look, sampling) == _text(lambda state: None, sampling)
+
+
+class Counting(Rerun):
+    """Counts what is recorded."""
+
+    recorded = 0
+
+    def record(self, function):
+        self.recorded += 1
+        return super().record(function)
+
+
+def test_what_is_tried_is_never_recorded_as_a_graph():
+    """However often the same plan, or the same layer alone, comes by: graphs are for what is generated with."""
+    recorders = [Counting(), Counting()]
+
+    def look(state: DraftState) -> None:
+        window = Window.newest(state, 8)
+        if len(window) == 8:
+            replay(state, window, LayerPlan.uniform(state.network.num_layers))
+            disturbances(state, window, LayerPlan.full(state.network.num_layers))
+
+    nets = [GraphedNetwork(network(), recorder, GraphOptions(after=2, smallest=8)) for recorder in recorders]
+    assert _text(look, net=nets[0]) == _text(lambda state: None, net=nets[1])
+    assert recorders[0].recorded == recorders[1].recorded > 0
 
 
 def test_a_sublayer_that_does_nothing_disturbs_nothing():

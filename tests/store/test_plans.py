@@ -108,7 +108,8 @@ DAMAGES = [
     lambda text: "[" * 100_000,
     lambda text: "[]",
     lambda text: "null",
-    _edited(format=99),
+    _edited(format=0),
+    _edited(format="99"),
     _edited(fingerprint=OTHER),
     _edited(fingerprint="../../elsewhere"),
     _edited(tasks=[]),
@@ -141,6 +142,32 @@ def test_a_damaged_file_is_told_set_aside_and_started_afresh(tmp_path: Path, sai
     one.put("stories", FOUND)
     assert one.get("stories") == Warm(PLAN, settled=True)
     assert len(said) == 1
+
+
+def test_a_file_of_a_newer_version_is_left_alone_and_told_once(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    newer = json.dumps({"format": 2, "what": "nobody knows yet"})
+    path.write_text(newer)
+    one = shelf(tmp_path, said)
+    assert one.get("stories") is None
+    one.put("stories", FOUND)
+    assert path.read_text() == newer
+    assert sorted(each.name for each in tmp_path.iterdir() if not each.name.endswith(".lock")) == [path.name]
+    assert len(said) == 1
+    assert "a newer version of Skipstone (format 2, this one reads 1)" in said[0]
+    assert "upgrade" in said[0]
+
+
+def test_what_a_newer_version_keeps_is_not_changed_by_commands_either(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    newer = json.dumps({**json.loads(path.read_text()), "format": 2})
+    path.write_text(newer)
+    with pytest.raises(StoreError, match="newer version"):
+        change_plans(tmp_path, ModelPlans(PRINT, 6), lambda plans: plans.with_plans(kept().tasks), said)
+    assert path.read_text() == newer
+    assert all_plans(tmp_path, said) == []
+    with pytest.raises(UsageError, match="newer version"):
+        imported(path, ModelPlans(PRINT, 6, "mine"))
 
 
 def test_a_disk_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path: Path, said: Any) -> None:

@@ -12,6 +12,7 @@ from ..accept import Pick
 from ..drafting import DraftState
 from ..plan import LayerPlan
 from ..search.exit_finder import ExitChoice, ExitFinder
+from ..search.exit_prices import Heads
 from ..search.exit_sample import ExitSample
 from ..telemetry import StepRecord
 from ..tree import Draft, Feedback, Verified
@@ -49,15 +50,23 @@ class DynamicExit:
 
     def propose(self, state: DraftState) -> Draft:
         with self.learnt.lock:
-            self.finder.head = self.head.step_head
-            searched = self.finder.work(state)
+            self.finder.heads = self._heads()
+            searched = self.finder.work(state, self.head.score)
             choice = self.finder.choose(state)
+            if choice is not None and self.head.auto:
+                self.head.hold(choice.prices.head is not True)
             watched = self.finder.watched()
         depth = min(self.depth or self.finder.options.deepest, state.limits.depth)
         if choice is None or depth < 1:
             seen = _Seen(self.learnt, state, watched)
             return replace(state.nothing(), search_s=searched, feedback=Feedback(seen, watched))
         return replace(self._draft(state, choice, depth, watched), search_s=searched)
+
+    def _heads(self) -> Heads:
+        """An auto head is the whole or a part; what the part does not know is lost where the exit would be right."""
+        if not (self.head.auto and self.head.uses_costs):
+            return Heads({self.head.step_head: 0.0})
+        return Heads({True: 0.0, self.head.size: (1 - self.head.coverage) * self.finder.agreement})
 
     def _draft(self, state: DraftState, choice: ExitChoice, depth: int, watched: tuple[int, ...]) -> Draft:
         most = min(choice.prices.most, state.limits.nodes)

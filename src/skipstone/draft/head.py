@@ -62,6 +62,7 @@ class DraftHead:
         self._known = Share(_COVERAGE)  # of the texts' new tokens, those the part would have known
         self._accepted = Share(_ACCEPTANCE)
         self._proposals = 0
+        self._held = False
 
     @property
     def step_head(self) -> bool | int:
@@ -71,6 +72,19 @@ class DraftHead:
     @property
     def uses_costs(self) -> bool:
         return self.auto and self.size < self.network.vocab_size
+
+    @property
+    def coverage(self) -> float:
+        """Of the texts' new tokens, those that a narrow head would have known."""
+        return self._known.value
+
+    def hold(self, narrow: bool) -> None:
+        """Be narrow, or not, as somebody else found that it pays; of an auto head only."""
+        self.narrow, self._held = narrow, True
+
+    def score(self, hidden: Tensor) -> Tensor:
+        """[B, N, S] of the first S tokens, all where the head is not narrow, from hidden states [B, N, H]."""
+        return self._part(hidden) if self.narrow else self.network.logits(hidden)
 
     def release(self, row: int) -> None:
         self._texts.pop(row, None)
@@ -84,7 +98,7 @@ class DraftHead:
             return
         for row, history in zip(state.rows, state.history, strict=True):
             self._read(self._texts.setdefault(row, _Text()), history)
-        if self.auto and state.costs is not None and self._proposals % _THINK_AGAIN == 0:
+        if self.auto and not self._held and state.costs is not None and self._proposals % _THINK_AGAIN == 0:
             self.narrow = self._pays(state, state.costs, plan, depth)
         self._proposals += 1
 
@@ -92,9 +106,7 @@ class DraftHead:
         """[B, V] from the newest hidden states [B, 1, H]; tokens the head does not know are ruled out."""
         if not self.narrow:
             return self.network.logits(hidden)[:, -1]
-        if self._frequent is None:
-            self._frequent = self.network.narrow_head(torch.arange(self.size, device=self.network.device))
-        known = self._frequent(hidden)[:, -1]
+        known = self._part(hidden)[:, -1]
         logits = known.new_full((len(known), self.network.vocab_size), -math.inf)
         logits[:, : self.size] = known
         for b, row in enumerate(state.rows):
@@ -103,6 +115,11 @@ class DraftHead:
                 index, head = self._of(text)
                 logits[b, index] = head(hidden[b : b + 1])[0, -1]
         return logits
+
+    def _part(self, hidden: Tensor) -> Tensor:
+        if self._frequent is None:
+            self._frequent = self.network.narrow_head(torch.arange(self.size, device=self.network.device))
+        return self._frequent(hidden)
 
     def _of(self, text: _Text) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         if text.head is None or text.index is None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..drafting import DraftState
 from ..search.calibration import Calibration
-from ..search.pricing import Pricing, costs_of
 from ..search.tuner import Choice, Tuner
 from ..telemetry import StepRecord
 from ..tree import Draft
@@ -69,17 +68,12 @@ class Tuned:
         depth = room_for_depth(state, min(most or 2 * choice.depth, self.tuner.options.deepest), width)
         if depth == 0:
             return state.nothing()
-        enough = self._while_it_pays(state, choice)
+        pays = (choice.acceptance, choice.more, choice.rate)
+        enough = WhileItPays(self.learnt.calibration, len(state.rows), *pays)
         backbone = Backbone(state, choice.plan, depth, self.head, width, enough)
         useful = zip(state.rows, enough.confidences, state.limits.depths, strict=True)
         self.drafted |= {row: confidences for row, confidences, room in useful if room > 0}
         return backbone.draft()
-
-    def _while_it_pays(self, state: DraftState, choice: Choice) -> WhileItPays:
-        layers, context = state.network.num_layers, max(map(len, state.history))
-        pricing = Pricing(costs_of(state.costs, layers), layers, len(state.rows), context, self.head.step_head)
-        more = pricing.draft(choice.plan) + pricing.verify(choice.depth) - pricing.verify(choice.depth - 1)
-        return WhileItPays(self.learnt.calibration, len(state.rows), choice.acceptance, more, choice.rate)
 
     def observe(self, record: StepRecord) -> None:
         confidences = self.drafted.pop(record.row, [])

@@ -46,6 +46,11 @@ class GraphedNetwork:
         self._lock = RLock()  # the buffers of a graph serve one call at a time
 
     @property
+    def for_once(self) -> Network:
+        """The network without graphs, over the same caches: see ``network.for_once``."""
+        return self.inner
+
+    @property
     def notes(self) -> list[str]:
         """Why some runs have no graph, a line each."""
         return self._journal.notes

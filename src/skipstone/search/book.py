@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import sqrt
 
 from ..plan import LayerPlan
 
@@ -32,6 +33,12 @@ class Tally:
         """Between 0 and 1, neither reached: few sights prove little."""
         return (self.hits + _PRIOR_HITS) / (self.of + _PRIOR)
 
+    @property
+    def sure(self) -> float:
+        """A share that chance alone hardly lifts it above: two standard deviations less."""
+        share = self.share
+        return max(share - 2 * sqrt(share * (1 - share) / (self.of + _PRIOR)), 0.0)
+
 
 @dataclass
 class Book:
@@ -41,6 +48,10 @@ class Book:
         tally = self.tallies.setdefault(plan, Tally())
         tally.add(hits, of)
         return tally
+
+    def share(self, plan: LayerPlan, unseen: float) -> float:
+        """What is known of a plan, or ``unseen``."""
+        return self.tallies[plan].share if plan in self.tallies else unseen
 
     def clear(self) -> None:
         self.tallies.clear()

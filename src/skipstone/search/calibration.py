@@ -35,9 +35,14 @@ class Calibration:
         for depth, confidence in enumerate(confidences[: accepted + 1]):
             self.add(confidence, depth < accepted)
 
+    @property
+    def count(self) -> float:
+        """Tokens seen, older ones counting less."""
+        return sum(self.often)
+
     def groups(self) -> list[tuple[float, float]]:
         """(share of all tokens, their confidence) of each bin that was seen, by the middle of the bin."""
-        total = sum(self.often)
+        total = self.count
         return [(count / total, (place + 0.5) / _BINS) for place, count in enumerate(self.often) if count]
 
     def _bin(self, confidence: float) -> Tally:

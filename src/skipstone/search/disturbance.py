@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..drafting import DraftState
+from ..network import for_once
 from ..plan import LayerPlan
 from .replay import leave_finite, placed
 from .sublayer import Sublayer
@@ -21,7 +22,7 @@ def disturbances(state: DraftState, window: Window, plan: LayerPlan) -> dict[Sub
 
     One run of the plan with all layers tapped, and each layer's attention once more for the stream between the two.
     """
-    run = state.network.run
+    run = for_once(state.network).run
     place = placed(state, window)
     x = torch.tensor([window.inputs], device=state.network.device)
     whole = run(x, place, state.cache, plan, range(1, plan.stop))

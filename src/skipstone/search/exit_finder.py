@@ -10,8 +10,8 @@ from ..drafting import DraftState
 from ..errors import UsageError
 from ..telemetry import StepRecord
 from .budget import Budget
-from .exit_prices import At, ExitForecast, ExitPrices, forecast
-from .exit_sample import ExitSample, surveyed
+from .exit_prices import At, ExitForecast, ExitPrices, Heads, forecast
+from .exit_sample import ExitSample, Score, surveyed
 from .exit_sights import ExitSights
 from .pricing import costs_of
 
@@ -71,7 +71,7 @@ class ExitFinder:
     exits: tuple[int, ...]
     trained: bool
     options: ExitOptions = field(default_factory=ExitOptions)
-    head: bool | int = True
+    heads: Heads = field(default_factory=lambda: Heads({True: 0.0}))
     clock: Callable[[], float] = perf_counter
 
     sights: dict[int, ExitSights] = field(default_factory=dict)
@@ -97,6 +97,11 @@ class ExitFinder:
     def exit(self) -> int | None:
         """What is drafted with, if anything is."""
         return None if self._choice is None else self._choice.exit
+
+    @property
+    def agreement(self) -> float:
+        """Of the exit in use; of none, what one is believed to have."""
+        return 0.5 if self._choice is None else self._choice.sights.agreement.share
 
     def told(self) -> str:
         """In one line, what is drafted with, or why nothing is."""
@@ -153,12 +158,14 @@ class ExitFinder:
     def _priced(self, state: DraftState, layer: int) -> ExitPrices:
         if layer not in self._prices:
             rows, part = self._at
-            at = At(rows, part * _NEARBY + _NEARBY // 2, self.options.deepest + 1, self.head)
-            self._prices[layer] = at.prices(costs_of(state.costs, self.layers), self.layers, layer)
+            at = At(rows, part * _NEARBY + _NEARBY // 2, self.options.deepest + 1)
+            self._prices[layer] = at.prices(costs_of(state.costs, self.layers), self.layers, layer, self.heads)
         return self._prices[layer]
 
     def _of(self, layer: int) -> ExitSights:
-        return self.sights.setdefault(layer, ExitSights())
+        if layer not in self.sights:
+            self.sights[layer] = ExitSights.hopeful() if self.trained else ExitSights()
+        return self.sights[layer]
 
     def _seen(self, layer: int) -> bool:
         return layer in self.sights and self.sights[layer].seen
@@ -176,16 +183,16 @@ class ExitFinder:
         self.tokens += record.emitted
         self.budget.ran_ms += 1e3 * record.timing.total_s
 
-    def work(self, state: DraftState) -> float:
-        """Compare exits, where that is due and there is time for it. Seconds it took."""
+    def work(self, state: DraftState, score: Score) -> float:
+        """Compare exits by a draft's head, where that is due and there is time for it. Seconds it took."""
         due = self._survey_due(state)
         if not due and sum(map(len, self._samples)) < self.options.window:
             return 0.0
         began = self.clock()
         if due:
-            self._survey(state)
+            self._survey(state, score)
         else:
-            self._look_at_samples(state)
+            self._look_at_samples(score)
         seconds = self.clock() - began
         self.budget.spent_ms += 1e3 * seconds
         return seconds
@@ -217,24 +224,24 @@ class ExitFinder:
     def _speed_if_seen(self, layer: int) -> float:
         return self._speed(layer) if self._seen(layer) else 0.0
 
-    def _look_at_samples(self, state: DraftState) -> None:
+    def _look_at_samples(self, score: Score) -> None:
         self._turn += 1
         for sample in self._samples:
             for layer in sample.streams:
-                sample.show(state.network, layer, self._of(layer))
+                sample.show(score, layer, self._of(layer))
         self._samples.clear()
         self._think_in = 0
 
-    def _survey(self, state: DraftState) -> None:
+    def _survey(self, state: DraftState, score: Score) -> None:
         sample = surveyed(state, self.exits, self.options.window)
         self._surveyed, self._thoughts, self._think_in = len(sample), 0, 0
         self._at = (len(state.rows), max(map(len, state.history)) // _NEARBY)
         shown = list(_spread(self.exits, _FEW))
         self._rate = max(self._rate, len(state.rows) / self._priced(state, shown[0]).plain)
         for layer in shown:
-            sample.show(state.network, layer, self._of(layer))
+            sample.show(score, layer, self._of(layer))
         while (between := self._between(state, shown)) is not None:
-            sample.show(state.network, between, self._of(between))
+            sample.show(score, between, self._of(between))
             shown.append(between)
 
     def _between(self, state: DraftState, shown: Sequence[int]) -> int | None:

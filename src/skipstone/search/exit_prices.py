@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..cost import Step
@@ -20,6 +20,7 @@ class ExitPrices:
 
     plain: float
     look: float  # the draft's head, over one node
+    head: bool | int  # the head that this is the price of, as in ``Step``
     early: tuple[float, ...]
     rest: tuple[float, ...]
 
@@ -50,21 +51,30 @@ class ExitForecast:
         return self.tokens / self.ms
 
 
+@dataclass(frozen=True)
+class Heads:
+    """Heads that a draft may have, as in ``Step``: tokens that each misses in a look, of those the whole has right."""
+
+    missed: Mapping[bool | int, float]
+
+
 @dataclass(frozen=True, slots=True)
 class At:
-    """What prices are asked for: ``nodes`` at most; ``head`` of drafts, as in ``Step``."""
+    """What prices are asked for: ``nodes`` at most."""
 
     rows: int
     context: int
     nodes: int
-    head: bool | int = True
 
-    def prices(self, costs: Costs, layers: int, exit_layer: int) -> ExitPrices:
+    def prices(self, costs: Costs, layers: int, exit_layer: int, heads: Heads) -> ExitPrices:
+        """With the head of ``heads`` that costs less, what it does not know counted in."""
         full, until = LayerPlan.full(layers), LayerPlan.until(exit_layer)
         early = self._by_nodes(costs, until, head=False)
-        look = self._ms(costs, until, 1, self.head) - early[1]
         rest = self._by_nodes(costs, LayerPlan.rest(exit_layer, layers), head=True)
-        return ExitPrices(self._ms(costs, full, 1, head=True), max(look, 0.0), early, rest)
+        plain = self._ms(costs, full, 1, head=True)
+        looks = {head: max(self._ms(costs, until, 1, head) - early[1], 0.0) for head in heads.missed}
+        head = min(looks, key=lambda each: looks[each] + heads.missed[each] * plain / self.rows)
+        return ExitPrices(plain, looks[head], head, early, rest)
 
     def _by_nodes(self, costs: Costs, plan: LayerPlan, head: bool) -> tuple[float, ...]:
         """A curve through some of the numbers of nodes is as good as all of them, and takes less time to ask for."""

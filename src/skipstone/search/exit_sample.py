@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..drafting import DraftState
-from ..network import Network
+from ..network import for_once
 from ..plan import LayerPlan
 from ..sampling import RowSampler, widened
 from .exit_sights import ExitSights
 from .replay import leave_finite, placed
 from .window import Window
+
+Score = Callable[[Tensor], Tensor]  # hidden states [B, N, H] to the logits [B, N, S] of the first S tokens
 
 _CHOICES = 4  # of an exit that are looked at
 
@@ -31,9 +33,9 @@ class ExitSample:
     def __len__(self) -> int:
         return len(self.said)
 
-    def show(self, network: Network, exit_layer: int, sights: ExitSights) -> None:
-        """What the exit would have chosen; one product with the whole head."""
-        logits = network.logits(self.streams[exit_layer][None])[0]
+    def show(self, score: Score, exit_layer: int, sights: ExitSights) -> None:
+        """What the exit would have chosen with a draft's head, [1, n, S] from [1, n, H]."""
+        logits = score(self.streams[exit_layer][None])[0]
         first = self.sampler.said(logits, self.positions)
         probabilities = self._scaled(logits).softmax(-1)
         found = probabilities.topk(min(_CHOICES, logits.shape[-1]))
@@ -55,7 +57,7 @@ def surveyed(state: DraftState, exits: Sequence[int], size: int) -> ExitSample:
     What a prompt says is not the target's choice; what the target would have said in its place is.
     """
     window = _newest(state, size)
-    network, full = state.network, LayerPlan.full(state.network.num_layers)
+    network, full = for_once(state.network), LayerPlan.full(state.network.num_layers)
     x = torch.tensor([window.inputs], device=network.device)
     run = network.run(x, placed(state, window), state.cache, full, exits)
     leave_finite(state, window, run.hidden)

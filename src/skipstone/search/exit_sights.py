@@ -9,7 +9,7 @@ from .book import Tally
 from .calibration import Calibration
 
 _RECENT = 128.0  # tokens that the agreement of now rests on
-_UNSEEN = ((1.0, 0.5),)  # what a trained exit is believed to be before anything was seen of it
+_HOPE, _HOPED = 0.5, 8.0  # agreement that a trained exit is believed to have at first, and tokens that this counts for
 
 
 @dataclass
@@ -38,14 +38,21 @@ class ExitSights:
             found.append(min(self.others.chance(probability, probability), found[-1]))
         return found
 
+    @classmethod
+    def hopeful(cls) -> ExitSights:
+        """Of an exit that the model was trained for."""
+        return cls(Tally.of_share(_HOPE, _HOPED))
+
     @property
     def seen(self) -> bool:
-        return self.agreement.of > 0
+        return self.first.count > 0
 
     @property
     def groups(self) -> Sequence[tuple[float, float]]:
-        """First choices by confidence: (share of all, chance of being right)."""
-        return [(share, self._first(confidence)) for share, confidence in self.first.groups()] or _UNSEEN
+        """First choices by confidence: (share of all, chance of being right). While few were seen, some are made up."""
+        made_up = _HOPED / (_HOPED + self.first.count)
+        seen = [((1 - made_up) * share, self._first(middle)) for share, middle in self.first.groups()]
+        return [*seen, (made_up, self.agreement.share)]
 
     def _first(self, confidence: float) -> float:
         """What a first choice of this confidence is worth. Before such were seen: as much more or less than it says

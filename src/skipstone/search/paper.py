@@ -13,11 +13,11 @@ from ..plan import LayerPlan
 from ..telemetry import StepRecord
 from .bayes import BayesSearcher
 from .budget import Budget
+from .event import Event
 from .random_choice import RandomSearcher
 from .replay import replay
 from .searcher import NoSignals, Searcher, Trial
 from .sublayer import Sublayer, count_at, plan_without, searchable, skipped_by
-from .tuner import Event
 from .window import Window
 
 _EVENTS = 4096

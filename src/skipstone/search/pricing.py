@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 from ..cost import CostModel, Step
 from ..plan import LayerPlan
 from .sublayer import Sublayer, plan_without
 
+_FRESH = 128  # tokens that prices are good for
 _PAST_THE_TOP = 3  # depths without gain: verification costs by steps, so a top may have a dent
 
 
@@ -41,7 +43,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Pricing:
-    """Costs for the rows and context at hand. ``head`` as in ``Step``, for drafts."""
+    """Costs for the rows and context at hand, each looked up once. ``head`` as in ``Step``, for drafts."""
 
     costs: Costs
     layers: int
@@ -49,19 +51,25 @@ class Pricing:
     context: int
     head: bool | int = True
     deepest: int = 16
+    _drafts: dict[LayerPlan, float] = field(default_factory=dict, compare=False, repr=False)
+    _verified: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
+    @cached_property
     def plain(self) -> float:
         """Milliseconds of a plain step."""
         return self._ms(LayerPlan.full(self.layers), 1)
 
     def draft(self, plan: LayerPlan) -> float:
         """Milliseconds of drafting one token."""
-        return self._ms(plan, 1, self.head)
+        if plan not in self._drafts:
+            self._drafts[plan] = self._ms(plan, 1, self.head)
+        return self._drafts[plan]
 
     def verify(self, depth: int) -> float:
         """Milliseconds of verifying a chain of ``depth`` drafted tokens."""
-        return self._ms(LayerPlan.full(self.layers), depth + 1)
+        if depth not in self._verified:
+            self._verified[depth] = self._ms(LayerPlan.full(self.layers), depth + 1)
+        return self._verified[depth]
 
     def forecast(self, plan: LayerPlan, acceptance: Callable[[int], float]) -> Forecast:
         """Tokens of a cycle over its cost, M / (K·c + v), at the best K; ``acceptance(i)`` is that at depth i = 1, …"""
@@ -77,6 +85,10 @@ class Pricing:
                 break
         return best if best.speed > 1 else Forecast(0, best.speed)
 
+    def at(self, plan: LayerPlan, share: float) -> float:
+        """The speed over plain decoding, where ``share`` is the acceptance at every depth."""
+        return self.forecast(plan, lambda _: share).speed
+
     def price(self, part: Sublayer) -> float:
         """Milliseconds of one sublayer in a draft."""
         full, without = LayerPlan.full(self.layers), plan_without(self.layers, [part])
@@ -88,3 +100,23 @@ class Pricing:
 
 def costs_of(costs: CostModel | None, layers: int) -> Costs:
     return Uniform(layers) if costs is None else costs
+
+
+@dataclass
+class PriceList:
+    """The prices of now: adding them up before every step would cost more than what changes from one to the next."""
+
+    _pricing: Pricing | None = None
+    _until: int = 0
+
+    def at(self, fresh: Pricing, tokens: int) -> Pricing:
+        """``fresh``, or what was looked up for it before ``tokens`` had been emitted, but no more than some ago."""
+        old = self._pricing
+        if old is None or tokens >= self._until or replace(fresh, context=old.context) != old or _far(fresh, old):
+            self._pricing, self._until = fresh, tokens + _FRESH
+            return fresh
+        return old
+
+
+def _far(one: Pricing, other: Pricing) -> bool:
+    return abs(one.context - other.context) > _FRESH

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..cache import Placement
 from ..drafting import DraftState
+from ..network import for_once
 from ..plan import LayerPlan
 from ..tree import NO_PARENT, Topology
 from .window import Window
@@ -19,14 +20,14 @@ def replay(state: DraftState, window: Window, plan: LayerPlan) -> int:
     of a draft does, so this is the acceptance at depth 1. The text's own noise is added; penalties are not.
     """
     hidden = run(state, window, plan)
-    said = state.samplers[window.place].said(state.network.logits(hidden)[0], window.positions)
+    said = state.samplers[window.place].said(for_once(state.network).logits(hidden)[0], window.positions)
     return sum(a == b for a, b in zip(said, window.wanted, strict=True))
 
 
 def run(state: DraftState, window: Window, plan: LayerPlan) -> Tensor:
     """Hidden states [1, N, H] of the window's positions."""
     x = torch.tensor([window.inputs], device=state.network.device)
-    hidden = state.network.run(x, placed(state, window), state.cache, plan).hidden
+    hidden = for_once(state.network).run(x, placed(state, window), state.cache, plan).hidden
     leave_finite(state, window, hidden)
     return hidden
 

@@ -11,15 +11,17 @@ from ..drafting import DraftState
 from ..errors import UsageError
 from ..plan import LayerPlan
 from ..telemetry import StepRecord
-from .book import Book
+from .book import Book, Tally
 from .budget import Budget
-from .disturbance import disturbances
+from .contest import Contest
+from .event import Event
 from .found import Found, Warm
 from .in_use import InUse
-from .pricing import Forecast, Pricing, costs_of
+from .pricing import Forecast, PriceList, Pricing, costs_of
+from .ranking import Rankings
 from .replay import replay
 from .searcher import Searcher, Trial
-from .sublayer import Sublayer, searchable, skipped_by
+from .sublayer import searchable, skipped_by
 from .window import Window
 
 _EVENTS = 4096
@@ -49,26 +51,14 @@ class TunerOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One thing the tuner did; ``tokens`` is how many had been emitted, ``ms`` what it took."""
-
-    what: str  # "trial", "adopted", "dropped", "settled"
-    tokens: int
-    plan: LayerPlan | None
-    hits: int = 0
-    of: int = 0
-    speed: float = 0.0
-    ms: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
-    """What to draft with now. ``rate``: tokens per millisecond that are expected of it."""
+    """What to draft with now: ``rate`` tokens are expected per millisecond, its last takes ``more`` milliseconds."""
 
     plan: LayerPlan
     depth: int
     acceptance: float
     rate: float
+    more: float
 
 
 @dataclass
@@ -76,6 +66,7 @@ class Tuner:
     """The state of a search, over all the texts that a drafter serves.
 
     *Optimisation*: one trial a step, while time allows. *Acceleration*: the plan found is used, and nothing is tried.
+    A plan takes another one's place only where luck hardly explains its trial, or after a ``Contest`` on fresh text.
     A plan whose drafts stop paying is dropped at once, and the search opens again on the text from there on.
     """
 
@@ -92,13 +83,15 @@ class Tuner:
     tokens: int = 0
     best: Trial | None = None  # of this search, whether it pays or not
     warm: Warm | None = None  # to be tried first
+    contest: Contest | None = None  # waits for fresh text; nothing else is tried meanwhile
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
     drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
     _forecast: Forecast | None = None  # for the plan of now
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _rests_until: float = 0.0  # milliseconds of the run, before which no trial could be paid for
-    _rankings: dict[LayerPlan, list[Sublayer]] = field(default_factory=dict)
+    _prices: PriceList = field(default_factory=PriceList)
+    _rankings: Rankings = field(default_factory=Rankings)
 
     def __post_init__(self) -> None:
         self.budget = Budget(self.options.share)
@@ -155,7 +148,8 @@ class Tuner:
                 return None
             found = Forecast(min(found.depth, _CAUTIOUS), found.speed)
         self._forecast = found
-        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain)
+        more = pricing.draft(use.plan) + pricing.verify(found.depth) - pricing.verify(found.depth - 1)
+        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, more)
 
     def observe(self, record: StepRecord, *, lost: bool = False) -> None:
         """``lost``: a draft of this row was made, and thrown away as a whole, for numbers that were not finite."""
@@ -176,14 +170,17 @@ class Tuner:
         """Try one plan, if that is due and there is time for it, on text from ``since[row]`` on. Seconds it took."""
         if self.network_layers < 3 or self.budget.ran_ms < self._rests_until or self._accelerates:
             return 0.0  # cheaply: this is asked before every step
-        window = Window.newest(state, self.options.window, since)
+        look = Window.newest if self.contest is None else self.contest.newest
+        window = look(state, self.options.window, since)
         pricing = self._pricing(state)
-        if len(window) < min(self.options.window, state.limits.nodes) // 2 or not self._affords(
-            state, pricing, len(window)
-        ):
+        enough = len(window) >= min(self.options.window, state.limits.nodes) // 2
+        if not enough or not self._affords(state, pricing, len(window)):
             return 0.0
         began = self.clock()
-        self._try(state, window, pricing)
+        if self.contest is None:
+            self._try(state, window, pricing)
+        else:
+            self._try_again(state, window, pricing, self.contest)
         seconds = self.clock() - began
         self.budget.spent_ms += 1e3 * seconds
         return seconds
@@ -199,7 +196,8 @@ class Tuner:
         hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
         lends = self.searching and not hopeless
         self.budget.loan_ms = scale * self.options.loan * pricing.plain if lends else 0.0
-        self._rests_until = self.budget.due(scale * pricing.verify(nodes - 1))
+        replays = 1 if self.contest is None else 2
+        self._rests_until = self.budget.due(scale * replays * pricing.verify(nodes - 1))
         return self.budget.ran_ms >= self._rests_until
 
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
@@ -208,13 +206,13 @@ class Tuner:
         began = self.clock()
         assert self._searcher is not None
         warm, self.warm = self.warm, None
-        plan = warm.plan if warm is not None else self._searcher.ask(_Signals(self, state, window, pricing))
+        plan = warm.plan if warm is not None else self._searcher.ask(self._rankings.signals(state, window, pricing))
         if plan is None:
             self._settle(began)
             return
         hits = replay(state, window, plan)
         tally = self.book.add(plan, hits, len(window))
-        speed = pricing.forecast(plan, lambda _: tally.share).speed
+        speed = pricing.at(plan, tally.share)
         trial = Trial(plan, hits, len(window), speed)
         if warm is None:
             self._searcher.tell(trial)
@@ -222,10 +220,43 @@ class Tuner:
         self._log("trial", plan, began, trial)
         if self.best is None or speed > self.best.speed:
             self.best = trial
-        if speed > self._promise(pricing):
-            self._adopt(trial)
-            if warm is not None and warm.settled:
-                self._settle(self.clock())
+        self._judge(state, trial, tally, pricing)
+        if warm is not None and warm.settled and self.plan == plan:
+            self._settle(self.clock())
+
+    def _judge(self, state: DraftState, trial: Trial, tally: Tally, pricing: Pricing) -> None:
+        """Take up what was tried, if it promises more; where that may be luck, once it was tried again."""
+        promise = self._promise(pricing)
+        if trial.speed <= promise:
+            return
+        if self.use is None:
+            self._adopt(trial, tally.share)
+            return
+        known = self.book.share(self.use.plan, self.use.share)
+        if pricing.at(trial.plan, tally.sure) > max(promise, _MARGIN * pricing.at(self.use.plan, known)):
+            self._adopt(trial, tally.share)
+        else:
+            self.contest = Contest.begun(trial, tally.share, known, state)
+
+    def _try_again(self, state: DraftState, window: Window, pricing: Pricing, contest: Contest) -> None:
+        """Both plans once more; whoever drops the one in use has ended the contest before this."""
+        assert self.use is not None
+        trial, plans = contest.trial, (contest.trial.plan, self.use.plan)
+        challenger, holder = (self._again(state, window, plan) for plan in plans)
+        contest, self.contest = contest.after(challenger, holder, len(window), state), None
+        held = _MARGIN * max(pricing.at(self.use.plan, contest.holder.share), 1.0)
+        if pricing.at(trial.plan, contest.challenger.share) <= held:
+            self._log("declined", trial.plan, self.clock(), trial)
+        elif contest.over or pricing.at(trial.plan, contest.challenger.sure) > held:
+            self._adopt(trial, contest.challenger.share)
+        else:
+            self.contest = contest
+
+    def _again(self, state: DraftState, window: Window, plan: LayerPlan) -> int:
+        began, hits = self.clock(), replay(state, window, plan)
+        self.book.add(plan, hits, len(window))
+        self._log("again", plan, began, Trial(plan, hits, len(window), speed=0.0))
+        return hits
 
     def _promise(self, pricing: Pricing) -> float:
         """What a new plan must beat."""
@@ -234,8 +265,8 @@ class Tuner:
             return _MARGIN + _DISTRUST * min(broken, 3)
         return max(pricing.forecast(self.use.plan, self.use.acceptance).speed, 1.0) * _MARGIN
 
-    def _adopt(self, trial: Trial) -> None:
-        self.use = InUse.taken_up(trial, self.book.tallies[trial.plan].share, self.tokens)
+    def _adopt(self, trial: Trial, share: float) -> None:
+        self.use = InUse.taken_up(trial, share, self.tokens)
         self._forecast = None
         self._log("adopted", trial.plan, self.clock(), trial)
 
@@ -248,9 +279,9 @@ class Tuner:
 
     def _open(self) -> None:
         self._rests_until = 0.0
+        self.contest = None
         self.book.clear()
-        self._rankings.clear()
-        self._searcher, self._trials, self.best = self.new_searcher(), 0, None
+        self._rankings, self._searcher, self._trials, self.best = Rankings(), self.new_searcher(), 0, None
 
     def _settle(self, began: float) -> None:
         self._searcher = None
@@ -261,26 +292,6 @@ class Tuner:
         self.events.append(Event(what, self.tokens, plan, *figures, 1e3 * (self.clock() - began)))
 
     def _pricing(self, state: DraftState) -> Pricing:
-        context = max(map(len, state.history))
-        costs = costs_of(state.costs, self.network_layers)
-        return Pricing(costs, self.network_layers, len(state.rows), context, self.head, self.options.deepest)
-
-    def ranked(self, state: DraftState, window: Window, pricing: Pricing, plan: LayerPlan) -> list[Sublayer]:
-        """See ``Signals``; asked once for each plan of a search."""
-        if plan not in self._rankings:
-            missed = disturbances(state, window, plan)
-            parts = [part for part in searchable(self.network_layers) if part in missed]
-            prices = {kind: max(pricing.price(Sublayer(1, kind)), 1e-9) for kind in ("attn", "mlp")}
-            self._rankings[plan] = sorted(parts, key=lambda part: missed[part] / prices[part.kind])
-        return self._rankings[plan]
-
-
-@dataclass(frozen=True)
-class _Signals:
-    tuner: Tuner
-    state: DraftState
-    window: Window
-    pricing: Pricing
-
-    def ranked(self, plan: LayerPlan) -> list[Sublayer]:
-        return self.tuner.ranked(self.state, self.window, self.pricing, plan)
+        costs, context = costs_of(state.costs, self.network_layers), max(map(len, state.history))
+        fresh = Pricing(costs, self.network_layers, len(state.rows), context, self.head, self.options.deepest)
+        return self._prices.at(fresh, self.tokens)

@@ -9,11 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, did_you_mean
+from ..errors import StoreError, UsageError, did_you_mean
 from .atomic import disk_errors, locked, set_aside, write_json
 from .kept_plan import KeptPlan, text, whole
 
 FORMAT = 1
+
+
+class NewerPlans(StoreError):
+    """A plan file that only a newer version of Skipstone can read."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,16 @@ def shown(task: str) -> str:
 
 
 def load_plans(folder: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
-    """What is kept of the model, or None. A file that cannot be used is told and set aside."""
+    """What is kept of the model, or None. A file that cannot be used is told; a damaged one is set aside."""
+    try:
+        return _load(folder, fingerprint, progress)
+    except NewerPlans as error:
+        progress(str(error))
+        return None
+
+
+def _load(folder: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
+    """Raises NewerPlans."""
     path = plans_file(folder, fingerprint)
     try:
         plans = read_plans(path)
@@ -86,11 +99,23 @@ def load_plans(folder: Path, fingerprint: str, progress: Callable[[str], None]) 
 
 
 def read_plans(path: Path) -> ModelPlans:
-    """The plans in a file. Raises OSError, UsageError and PlanError."""
+    """The plans in a file. Raises OSError, UsageError, PlanError and NewerPlans."""
     try:
-        return ModelPlans.from_json(json.loads(path.read_text(encoding="utf-8")))
+        entry = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"it is not JSON: {error}") from error
+    if (given := _format(entry)) > FORMAT:
+        raise NewerPlans(
+            f"{path} is of a newer version of Skipstone (format {given}, this one reads {FORMAT}): its plans are "
+            "neither used nor changed, and none are kept beside them; upgrade Skipstone"
+        )
+    return ModelPlans.from_json(entry)
+
+
+def _format(entry: Any) -> int:
+    """The format that a plan file says it has; 0 where it says nothing of the kind."""
+    given = entry.get("format") if isinstance(entry, dict) else None
+    return given if isinstance(given, int) and not isinstance(given, bool) else 0
 
 
 def all_plans(folder: Path, progress: Callable[[str], None]) -> list[ModelPlans]:
@@ -106,11 +131,12 @@ def change_plans(
 ) -> ModelPlans:
     """Read, change and write the plans of the model of ``empty`` while no other process does; without tasks they go.
 
-    Raises StoreError where the disk is full or cannot be written, and what ``change`` raises.
+    Raises StoreError where the disk is full or cannot be written, or a newer version keeps the model's plans, and what
+    ``change`` raises.
     """
     path = plans_file(folder, empty.fingerprint)
     with disk_errors(path), locked(path, progress):
-        changed = change(load_plans(folder, empty.fingerprint, progress) or empty)
+        changed = change(_load(folder, empty.fingerprint, progress) or empty)
         if changed.tasks:
             write_json(path, changed.to_json())
         else:
@@ -140,6 +166,8 @@ def imported(path: Path, model: ModelPlans) -> ModelPlans:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except UsageError as error:
         raise type(error)(f"{path} cannot be imported: {error}") from error
+    except NewerPlans as error:
+        raise UsageError(f"cannot be imported: {error}") from error
     if given.fingerprint != model.fingerprint:
         theirs = f"{given.model or 'another model'} ({given.fingerprint[:12]})"
         ours = f"{model.model} ({model.fingerprint[:12]})"

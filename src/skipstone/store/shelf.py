@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import SkipstoneError, StoreError
 from ..search.found import Found, Warm
 from .kept_plan import KeptPlan
-from .plans import ModelPlans, change_plans, load_plans
+from .plans import ModelPlans, NewerPlans, change_plans, load_plans
 
 
 @dataclass
@@ -44,6 +44,8 @@ class PlanShelf:
             return
         try:
             self.keep(task, found)
+        except NewerPlans as error:
+            self._tell(str(error))
         except StoreError as error:
             self._tell(f"the plan found is not kept: {error}")
 

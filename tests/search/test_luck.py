@@ -1,0 +1,92 @@
+"""Windows are short and trials many, so some plan will look better than it is: what that does to the plan in use."""
+
+from __future__ import annotations
+
+import random
+from statistics import mean
+
+import pytest
+from simulated import Listed, Objective, Simulation
+
+from skipstone.plan import LayerPlan
+from skipstone.search.guided import GuidedSearcher
+from skipstone.search.sublayer import Sublayer, plan_without
+
+LAYERS = 16
+GOOD = [Sublayer(layer, "mlp") for layer in range(1, 10)]
+BAD = [Sublayer(layer, "mlp") for layer in range(10, 15)]
+BEST = plan_without(LAYERS, GOOD)
+WORSE = [plan_without(LAYERS, {*GOOD, bad} - {good}) for good in GOOD for bad in BAD]
+
+
+def _objective(seed: int, missed: float) -> Objective:
+    """Without the good nine 93 % are accepted; one of the bad ones in a good one's place costs ``missed`` of these."""
+    parts = [Sublayer(layer, kind) for layer in range(1, LAYERS - 1) for kind in ("attn", "mlp")]
+    shares = dict.fromkeys(parts, 0.4) | dict.fromkeys(GOOD, 0.008) | dict.fromkeys(BAD, missed)
+    return Objective(LAYERS, shares, random.Random(seed))
+
+
+def _ended(patch: pytest.MonkeyPatch, objective: Objective, plans: list[LayerPlan]) -> Simulation:
+    return Simulation.of(patch, objective, Listed(plans)).run(len(plans) + 1, steps=400)
+
+
+def _kept(patch: pytest.MonkeyPatch, missed: float, seeds: int) -> list[float]:
+    """The speed in the end over that of the best plan, which was there first, before twice 45 that are worse."""
+    ended = [_ended(patch, _objective(seed, missed), [BEST, *WORSE, *WORSE]) for seed in range(seeds)]
+    return [sim.objective.speed(sim.tuner.plan) / sim.objective.speed(BEST) for sim in ended]
+
+
+def test_a_lucky_window_does_not_take_a_much_better_plans_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ninety plans 15 % slower, several have a window that promises more than the best plan."""
+    kept = _kept(monkeypatch, missed=0.2, seeds=20)
+    assert kept == pytest.approx([1.0] * 20)
+
+
+def test_a_plan_hardly_worse_seldom_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = _kept(monkeypatch, missed=0.12, seeds=20)
+    assert sum(share < 1 for share in kept) <= 4
+    assert mean(kept) > 0.97
+
+
+def test_both_plans_are_judged_on_the_same_fresh_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = _ended(monkeypatch, _objective(3, 0.12), [BEST, *WORSE])
+    again = [event for event in sim.tuner.events if event.what == "again"]
+    trials = {event.plan: event for event in sim.tuner.events if event.what == "trial"}
+    assert again
+    for mine, theirs in zip(again[::2], again[1::2], strict=True):
+        assert (mine.tokens, mine.of) == (theirs.tokens, theirs.of)
+        assert mine.plan != theirs.plan
+        assert mine.tokens >= trials[mine.plan].tokens + mine.of  # written since the challenger's trial
+
+
+def test_a_better_plan_does_take_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is 12 % faster; a window of 32 tokens does not always show that."""
+    taken = [_ended(monkeypatch, _objective(seed, 0.12), [WORSE[0], BEST]).tuner.plan == BEST for seed in range(30)]
+    assert sum(taken) >= 18
+
+
+def test_a_search_on_noisy_windows_ends_near_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = []
+    for seed in range(16):
+        objective = Objective.drawn(LAYERS, seed)
+        sim = Simulation.of(monkeypatch, objective, GuidedSearcher(LAYERS)).run(40)
+        reached.append(objective.speed(sim.tuner.plan) / _best_speed(objective))
+    assert mean(reached) > 0.92
+    assert min(reached) > 0.8
+
+
+def _best_speed(objective: Objective) -> float:
+    """With the k least missed sublayers for their price left out, k as is best."""
+    order = sorted(objective.missed, key=lambda part: objective.missed[part] / (3 if part.kind == "mlp" else 1))
+    return max(objective.speed(plan_without(LAYERS, order[:count])) for count in range(1, len(order) + 1))
+
+
+def test_a_contest_is_over_when_the_plan_in_use_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = _objective(0, 0.12)
+    sim = Simulation.of(monkeypatch, objective, Listed([BEST, *WORSE]))
+    while sim.tuner.contest is None:
+        sim.step()
+    objective.missed = dict.fromkeys(objective.missed, 0.9)  # another text, on which no draft is right
+    while sim.tuner.plan is not None:
+        sim.step()
+    assert sim.tuner.contest is None
