@@ -18,6 +18,7 @@ from .placing import DeviceMap, pick_device, pick_dtype
 from .prepare import DecoderNetwork, check_weights, prepare
 from .reason import shown, told_as
 from .tokenizer import HFTokenizer
+from .trained import exits_of
 from .weights import load_weights
 
 
@@ -36,6 +37,7 @@ class LoadedModel:
     notes: list[str] = field(default_factory=list)
     build: Callable[[], Any] | None = None  # the transformers model, loaded anew
     fingerprint: Callable[[], str] | None = None  # which model it is, where it came from a folder
+    exits: tuple[int, ...] = ()  # it was trained for, as far as that is recorded
 
     @property
     def path(self) -> str:
@@ -90,7 +92,8 @@ def load_folder(
     notes = [*merged, *notes_on(checkpoint, ready.network, dtype, adapters), *ready.notes]
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
     identify = partial(fingerprint, checkpoint, adapters)
-    return LoadedModel(name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, build, identify)
+    about = (name or str(folder), ready.network, tokenizer, generation, ready.gap, notes)
+    return LoadedModel(*about, build, identify, tuple(exits_of(checkpoint.config, adapters)))
 
 
 def _tokenizer(folder: Path, adapters: Sequence[Adapter]) -> HFTokenizer:
