@@ -1,5 +1,7 @@
 """The figures everybody quotes."""
 
+from dataclasses import replace
+
 import pytest
 
 from skipstone.telemetry import StepRecord, Summary, Timing
@@ -41,3 +43,16 @@ def test_merged_summaries_are_the_summary_of_all():
     merged = _summary(HALF)
     merged.merge(_summary(RESCUE, NOTHING))
     assert merged == _summary(HALF, RESCUE, NOTHING)
+
+
+def test_one_lossy_record_makes_the_whole_summary_lossy():
+    early, earlier = (replace(HALF, lossy=f"early exit at layer {layer} of 30") for layer in (8, 4))
+    assert _summary(HALF, RESCUE).lossy == ""
+    summary = _summary(HALF, early, early)
+    assert summary.lossy == "early exit at layer 8 of 30"
+    merged = _summary(HALF)
+    merged.merge(summary)
+    merged.merge(_summary(RESCUE))
+    assert merged.lossy == "early exit at layer 8 of 30"
+    merged.merge(_summary(earlier))
+    assert merged.lossy == "early exit at layer 8 of 30; early exit at layer 4 of 30"

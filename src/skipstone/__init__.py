@@ -17,6 +17,7 @@ from .errors import SkipstoneError, UsageError
 if TYPE_CHECKING:
     from .custom_generate.decoder import decode
     from .drafting import Drafter
+    from .hf.load import LoadedModel
     from .network import Network
     from .text.language_model import LanguageModel
 
@@ -43,6 +44,7 @@ def load(
     device_map: str | Mapping[str, Any] | None = None,
     weights: str = "auto",
     exact: bool = False,
+    early_exit: int | None = None,
     cache: Path | None = None,
     offline: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -53,9 +55,12 @@ def load(
     auto, float64, float32, bfloat16 or float16. ``device_map`` "auto" leaves in main memory what has no room on the
     device. ``weights`` auto, float32, float16 or bfloat16 packs them for the CPU; stock leaves them as transformers has
     them. ``exact`` gives every run one shape: slower, but drafted text is plain text to the last bit, near-ties too.
-    ``offline`` makes no network call. ``progress`` is told what takes long, and what is noteworthy of the model (by
-    default on stderr). Raises ModelError, StoreError and UsageError (see skipstone.errors).
+    ``early_exit`` E is LOSSY: the first E layers speak for the model, faster, and what they say is not its text; the
+    model and all that comes of it are labelled (``lossy``). ``offline`` makes no network call. ``progress`` is told
+    what takes long, and what is noteworthy of the model (by default on stderr). Raises ModelError, StoreError and
+    UsageError (see skipstone.errors).
     """
+    from .early_exit import check_early_exit
     from .hf.load import load_folder  # transformers takes seconds to import: only when a model is wanted
     from .plugins import read_spec
     from .store import cache_folders
@@ -67,6 +72,8 @@ def load(
 
     if not isinstance(exact, bool):
         raise UsageError(f"exact={exact!r} is neither True nor False")
+    if early_exit is not None:
+        check_early_exit(early_exit)
     if isinstance(drafter, str):
         read_spec(drafter)  # a slip of the pen is told before anything is fetched or loaded
     tell = progress or to_stderr
@@ -80,25 +87,31 @@ def load(
         device_map=device_map,
         weights=weights,
     )
-    network = _exact(loaded.network) if exact else None
+    network = _wrapped(loaded, exact, early_exit)
     if exact:
         tell("exact mode: proven on this machine; rows of a batch run one by one")
     label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
-    folders, runs = cache_folders(cache), network or loaded.network
-    costs = partial(measured_costs, runs, label, folders, tell)
+    folders = cache_folders(cache)
+    costs = partial(measured_costs, network, label, folders, tell)
     plans = None
-    if loaded.fingerprint is not None:
-        machine = partial(machine_name, runs, loaded.network.weights)
-        plans = PlanShelf(folders.plans, loaded.name, runs.num_layers, loaded.fingerprint, machine, tell)
+    if loaded.fingerprint is not None and early_exit is None:  # plans are for all layers of a model
+        machine = partial(machine_name, network, loaded.network.weights)
+        plans = PlanShelf(folders.plans, loaded.name, network.num_layers, loaded.fingerprint, machine, tell)
     ready = LanguageModel(loaded, drafter, costs, network, plans)
     for note in ready.notes:
         tell(note)
     return ready
 
 
-def _exact(network: Network) -> Network:
+def _wrapped(loaded: LoadedModel, exact: bool, early_exit: int | None) -> Network:
+    """The network that runs: of all layers or of the first, and in runs of one shape where asked for."""
+    from .early_exit import EarlyExitNetwork
     from .kernels.exact import ExactNetwork, check_exact
 
-    exact = ExactNetwork(network)
-    check_exact(exact)
-    return exact
+    network: Network = loaded.network
+    if early_exit is not None:
+        network = EarlyExitNetwork(network, early_exit, loaded.exits)
+    if exact:
+        network = ExactNetwork(network)
+        check_exact(network)
+    return network

@@ -73,6 +73,7 @@ class KVCache:
             raise CapacityError(
                 f"a cache of {rows} rows and {capacity} slots cannot hold anything: use 1 or more of each"
             )
+        self.shapes = tuple(layers)
         # zeros, not empty: a masked slot still meets a weight of 0, and 0 x NaN is NaN
         zeros = partial(torch.zeros, dtype=dtype, device=device)
         if len(set(layers)) == 1 and len(layers[0].buffers) == 1:  # one tensor: views of all layers at once

@@ -17,7 +17,7 @@ from .cache import KVCache
 from .cost import CostModel, Step
 from .drafting import Drafter, DraftState, Limits, check_draft
 from .errors import CapacityError, NumericsError, RequestError
-from .network import Network, Run
+from .network import Network, Run, loss_of
 from .plan import LayerPlan
 from .request import Request
 from .row import Emission, Outcome, Row
@@ -55,6 +55,7 @@ class Engine:
         self.sinks = list(sinks)
         self.prefill_chunk = prefill_chunk
         self.costs = costs
+        self.lossy = loss_of(network)  # "", or how its texts are not the model's own: in every record
         self._full = LayerPlan.full(network.num_layers)
         self._active: dict[int, Row] = {}
         self._emissions: list[Emission] = []  # of this step; of the one before too, where a drafter raised in it
@@ -233,7 +234,9 @@ class Engine:
         share = 1 / len(rows)
         drafting = drafted - began - searched
         timing = Timing(drafting * share, (verified - drafted) * share, searched * share, (ended - verified) * share)
-        records = [row.record(n, outcome, timing) for row, n, outcome in zip(rows, nodes, outcomes, strict=True)]
+        records = [
+            row.record(n, outcome, timing, self.lossy) for row, n, outcome in zip(rows, nodes, outcomes, strict=True)
+        ]
         self._emissions += map(_emission, outcomes, records)
         if draft.feedback is not None:
             for place, outcome in enumerate(outcomes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -74,3 +74,19 @@ def for_once(network: Network) -> Network:
     """
     plain: Network | None = getattr(network, "for_once", None)
     return network if plain is None else plain
+
+
+def wrapped(network: Network) -> Iterator[Network]:
+    """``network`` and those it wraps, each the ``inner`` of the one before."""
+    each: Network | None = network
+    while each is not None:
+        yield each
+        each = getattr(each, "inner", None)
+
+
+def loss_of(network: Network) -> str:
+    """How texts of ``network`` are not those of the model that was loaded, in a few words; "" where they are.
+
+    A network that is lossy says so in ``lossy``; one that wraps it as ``inner`` need not say anything.
+    """
+    return next((said for each in wrapped(network) if (said := getattr(each, "lossy", ""))), "")

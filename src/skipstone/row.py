@@ -96,7 +96,7 @@ class Row:
         self.sampler.advance(outcome.tokens)
         self.finished = outcome.finish_reason is not None
 
-    def record(self, nodes: Nodes, outcome: Outcome, timing: Timing) -> StepRecord:
+    def record(self, nodes: Nodes, outcome: Outcome, timing: Timing, lossy: str = "") -> StepRecord:
         """The step's figures; the prefill since the last record is charged to this one."""
         live_backbone = [node for node in nodes.topology.backbone[1:] if nodes.live[node]]
         accepted = sum(node in live_backbone for node in outcome.path)
@@ -109,6 +109,7 @@ class Row:
             rescued=len(outcome.path) - accepted,
             emitted=len(outcome.tokens),
             timing=timing,
+            lossy=lossy,
         )
 
     def _logprobs(self, logits: Tensor, tokens: Sequence[int]) -> list[Logprob] | None:

@@ -42,6 +42,7 @@ class StepRecord:
     rescued: int  # accepted nodes off the backbone
     emitted: int  # tokens given out, bonus included, after stop rules
     timing: Timing
+    lossy: str = ""  # how the network is not the whole model; see Summary
 
 
 class Sink(Protocol):
@@ -52,7 +53,10 @@ class Sink(Protocol):
 
 @dataclass
 class Summary:
-    """Sums over records, and the ratios made of them."""
+    """Sums over records, and the ratios made of them.
+
+    ``lossy`` says how these are not figures of the model that was loaded ("early exit at layer 8 of 30"), else "".
+    """
 
     steps: int = 0
     nodes: int = 0
@@ -64,6 +68,7 @@ class Summary:
     accepted_histogram: Counter[int] = field(default_factory=Counter)  # steps by accepted tokens, rescues included
     drafted_at: Counter[int] = field(default_factory=Counter)  # backbone tokens drafted at depth 1, 2, …
     accepted_at: Counter[int] = field(default_factory=Counter)  # of these, accepted
+    lossy: str = ""
 
     def record(self, record: StepRecord) -> None:
         self.steps += 1
@@ -76,6 +81,7 @@ class Summary:
         self.accepted_histogram[record.accepted + record.rescued] += 1
         self.drafted_at.update(range(1, record.drafted + 1))
         self.accepted_at.update(range(1, record.accepted + 1))
+        self._label(record.lossy)
 
     def merge(self, other: Summary) -> None:
         """Add another summary's sums to this one."""
@@ -84,6 +90,12 @@ class Summary:
         self.accepted_histogram.update(other.accepted_histogram)
         self.drafted_at.update(other.drafted_at)
         self.accepted_at.update(other.accepted_at)
+        self._label(other.lossy)
+
+    def _label(self, lossy: str) -> None:
+        """One lossy part makes the whole lossy; the parts may be so in different ways."""
+        if lossy and lossy not in self.lossy.split("; "):
+            self.lossy = f"{self.lossy}; {lossy}" if self.lossy else lossy
 
     @property
     def mean_accepted_length(self) -> float:

@@ -1,6 +1,7 @@
 """What cannot be served is refused by its name; nothing vanishes."""
 
 import inspect
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,6 +60,14 @@ def test_a_name_nobody_knows_is_refused():
         ours(MODEL, ONE, dratfer="none", max_new_tokens=4)
     with pytest.raises(UsageError, match="ngrm"):
         ours(MODEL, ONE, "ngrm", max_new_tokens=4)
+
+
+def test_a_lossy_early_exit_is_refused():
+    with pytest.raises(ValueError, match="early_exit"):  # by transformers
+        ours(MODEL, ONE, early_exit=2, max_new_tokens=4)
+    early = partial(skipstone.decode, early_exit=2)
+    with pytest.raises(UsageError, match=r"early_exit is not supported .* whole model's: skipstone\.load takes it"):
+        call(MODEL, ONE, custom_generate=early, max_new_tokens=4)
 
 
 def test_a_drafter_that_is_no_drafter_is_refused():

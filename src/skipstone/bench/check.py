@@ -122,6 +122,11 @@ class References:
     """What the drafted texts are compared with, decoded once each."""
 
     def __init__(self, model: LanguageModel, against: Reference) -> None:
+        """Raises UsageError for a lossy model: what is checked is whether texts are those of the whole model."""
+        if model.lossy:
+            raise UsageError(
+                f"{model.name} speaks other texts than the whole model: compare it loaded without early_exit"
+            )
         self.model = model
         self.against = against
         self._texts: dict[int, Decoded] = {}

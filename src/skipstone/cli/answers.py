@@ -74,7 +74,7 @@ _TITLE = 72
 
 
 def figures(done: Sequence[Generation]) -> str:
-    """One line: tokens, speed, mean accepted length, acceptance rate, and how the texts ended."""
+    """One line: tokens, speed, mean accepted length, acceptance rate, how the texts ended, whether they are lossy."""
     from ..telemetry import Summary
 
     total = Summary()
@@ -85,6 +85,6 @@ def figures(done: Sequence[Generation]) -> str:
     accepted = f"α {total.acceptance_rate:.2f}" if total.drafted else "nothing drafted"
     ends = Counter(str(g.stop_reason or g.finish_reason) for g in done)
     how = ", ".join(end if count == len(done) else f"{count} × {end}" for end, count in ends.most_common())
-    return (
-        f"[{total.emitted} tokens, {speed:.1f} tokens/s, M {total.mean_accepted_length:.2f}, {accepted}, ended: {how}]"
-    )
+    loss = f"; lossy: {total.lossy}" if total.lossy else ""
+    rates = f"{speed:.1f} tokens/s, M {total.mean_accepted_length:.2f}, {accepted}"
+    return f"[{total.emitted} tokens, {rates}, ended: {how}{loss}]"

@@ -24,6 +24,7 @@ def generate(
     dtype: o.Dtype = "auto",
     weights: o.Weights = "auto",
     exact: o.Exact = False,
+    early_exit: o.EarlyExit = None,
     device: o.Device = "auto",
     cache: o.Cache = None,
     offline: o.Offline = False,
@@ -78,5 +79,6 @@ def generate(
         "seed": seed,
         "logprobs": logprobs,
     }
-    where = {"dtype": dtype, "weights": weights, "exact": exact, "device": device, "cache": cache, "offline": offline}
+    where: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device, "cache": cache, "offline": offline}
+    where |= {"exact": exact, "early_exit": early_exit}
     Job(model, drafter, where, settings, rows, prompt, prompts, chat, system, as_json).run()

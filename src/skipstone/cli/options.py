@@ -48,6 +48,14 @@ Exact = Annotated[
     bool,
     typer.Option("--exact", help="One shape for every run: slower, but equal to the last bit.", rich_help_panel=_MODEL),
 ]
+EarlyExit = Annotated[
+    int | None,
+    typer.Option(
+        metavar="E",
+        help="Lossy: stop at layer E and speak from there, faster. Not the model's own text, and labelled so.",
+        rich_help_panel=_MODEL,
+    ),
+]
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1, …", rich_help_panel=_MODEL)]
 MaxNewTokens = Annotated[int, typer.Option(metavar="N", help="Tokens generated at most.")]
 Temperature = Annotated[

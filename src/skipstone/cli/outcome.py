@@ -73,11 +73,16 @@ def _usage(error: BaseException, argv: Sequence[str]) -> str:
     said = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
     if not said:
         return ""
-    if close := getattr(error, "possibilities", None) if hasattr(error, "option_name") else None:
+    if getattr(error, "option_name", "") == _LOSSY:
+        said = f"{_LOSSY} is for skipstone generate alone: it is lossy, and this command is about the whole model"
+    elif close := getattr(error, "possibilities", None) if hasattr(error, "option_name") else None:
         said = f'no such option {error.option_name}: did you mean "{close[0]}"?'  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "skipstone"
     return _error(f"{said[:1].lower()}{said[1:]}{_given(error, said, argv)} (see {command} --help)")
+
+
+_LOSSY = "--early-exit"  # the others judge or change the model itself
 
 
 def _given(error: BaseException, said: str, argv: Sequence[str]) -> str:

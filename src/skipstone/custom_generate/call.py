@@ -134,6 +134,7 @@ _OWN_CACHE = ", which has a cache of its own: give the whole text as input_ids"
 _WHY = {
     "cache": _OWN_CACHE,
     "past_key_values": _OWN_CACHE,
+    "early_exit": ", whose texts are the whole model's: skipstone.load takes it, and labels what it gives as lossy",
     "inputs_embeds": ": give input_ids",
     "token_type_ids": " unless they are all 0: leave them out",
 }

@@ -12,7 +12,10 @@ from ..telemetry import Summary
 
 @dataclass(frozen=True)
 class Generation:
-    """``text`` is cut before a stop string; ``tokens`` are all output tokens, the one that ended the text included."""
+    """``text`` is cut before a stop string; ``tokens`` are all output tokens, the one that ended the text included.
+
+    ``lossy`` says how this is not the text of the model that was loaded ("early exit at layer 8 of 30"), else "".
+    """
 
     text: str
     tokens: list[int]
@@ -22,6 +25,7 @@ class Generation:
     seconds: float  # from admission to the last token, prefill included
     summary: Summary = field(repr=False)
     logprobs: list[Logprob] | None = field(default=None, repr=False)
+    lossy: str = ""
 
     @property
     def finish_reason(self) -> str:
@@ -62,14 +66,16 @@ class Generation:
             "mean_accepted_length": self.mean_accepted_length,
             "acceptance_rate": self.acceptance_rate,
             "time": dict(self.time),
+            "lossy": self.lossy,
         } | ({} if self.logprobs is None else {"logprobs": [asdict(entry) for entry in self.logprobs]})
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A bit of streamed text. The last piece of a text carries its ``generation``."""
+    """A bit of streamed text. The last piece of a text carries its ``generation``; ``lossy`` is that of all of them."""
 
     text: str
     tokens: list[int]
     index: int = 0  # which text of the call
     generation: Generation | None = None
+    lossy: str = ""

@@ -13,7 +13,7 @@ from ..engine import Engine
 from ..errors import RequestError, UsageError
 from ..hf.load import LoadedModel
 from ..hf.tokenizer import HFTokenizer
-from ..network import Network
+from ..network import Network, loss_of, wrapped
 from ..plugins import make_drafter
 from ..request import Request
 from ..row import Emission
@@ -48,12 +48,14 @@ class LanguageModel:
     ) -> None:
         """``measure_costs`` tells what steps cost; asked once, when a drafter first wants to know.
 
-        ``network`` runs in the place of the loaded one: the same, wrapped (ExactNetwork, GraphedNetwork).
+        ``network`` runs in the place of the loaded one: the same, wrapped (ExactNetwork, GraphedNetwork), or a lossy
+        part of it (EarlyExitNetwork), which ``lossy``, ``name`` and ``notes`` then say.
         ``plans`` outlive the process.
         """
         self.loaded = loaded
-        self.name = loaded.name
         self.network: Network = network or loaded.network
+        self.lossy = loss_of(self.network)  # how its texts are not the model's own; "" where they are
+        self.name = f"{loaded.name} (lossy: {self.lossy})" if self.lossy else loaded.name
         self.tokenizer: HFTokenizer = loaded.tokenizer
         self.defaults = loaded.generation
         self.drafter = drafter
@@ -61,7 +63,12 @@ class LanguageModel:
         self.plans = plans
         self._memories = Memories(plans, loaded.exits)
         made = self._drafter(drafter)  # a setting that does not fit the model is told at once
-        self.notes = [*loaded.notes, *getattr(made, "notes", [])]  # what one would not expect of it, a line each
+        drafters = getattr(made, "notes", [])
+        self.notes = [*loaded.notes, *self._network_notes(), *drafters]  # what one would not expect of it, a line each
+
+    def __repr__(self) -> str:
+        dtype = str(self.network.dtype).removeprefix("torch.")
+        return f"<LanguageModel {self.name}: {self.network.num_layers} layers, {dtype} on {self.network.device}>"
 
     def generate(self, prompt: Prompt, *, drafter: str | Drafter | None = None, **settings: Any) -> Generation:
         """Generate one text; ``settings`` are those of GenerationSettings (max_new_tokens, temperature, …).
@@ -152,6 +159,11 @@ class LanguageModel:
             logprobs=settings.logprobs,
         )
 
+    def _network_notes(self) -> list[str]:
+        """What one would not expect of its network, a line each; that it is lossy first."""
+        loss = [f"lossy: {self.lossy}; texts are not those of the whole model"] if self.lossy else []
+        return loss + [note for each in wrapped(self.network) for note in getattr(each, "notes", [])]
+
     def _drafter(self, drafter: str | Drafter) -> Drafter:
         """A drafter for one engine: of a name a new one, as generations may overlap."""
         if isinstance(drafter, str):
@@ -208,7 +220,7 @@ class LanguageModel:
         return max(needed, default=0) + _SCRATCH
 
     def _writer(self, index: int, request: Request, seed: int, strings: tuple[str, ...]) -> Writer:
-        return Writer(index, len(request.prompt), seed, self.tokenizer.decode, strings)
+        return Writer(index, len(request.prompt), seed, self.tokenizer.decode, strings, self.lossy)
 
 
 def wants(drafter: Drafter) -> bool:

@@ -14,13 +14,17 @@ from .stop_strings import cut, safe_length
 
 @dataclass
 class Writer:
-    """Holds back text that may turn out to begin a stop string; joined pieces are the generation's text."""
+    """Holds back text that may turn out to begin a stop string; joined pieces are the generation's text.
+
+    ``lossy`` labels all of them.
+    """
 
     index: int
     prompt_tokens: int
     seed: int
     decode: Decode
     stop_strings: tuple[str, ...]
+    lossy: str = ""
     tokens: list[int] = field(default_factory=list)
     logprobs: list[Logprob] | None = None
     summary: Summary = field(default_factory=Summary)
@@ -43,7 +47,8 @@ class Writer:
         self.stop_reason = emission.finish_reason
         if emission.error is None and self.stop_reason is not None:
             return self.finish(emission.tokens)
-        return Piece(self._advance(safe_length(self._text, self.stop_strings)), emission.tokens, self.index)
+        piece = self._advance(safe_length(self._text, self.stop_strings))
+        return Piece(piece, emission.tokens, self.index, lossy=self.lossy)
 
     def finish(self, tokens: list[int] | None = None) -> Piece:
         """The last piece: all that was held back, and the generation so far (an interrupted text has one, too)."""
@@ -58,8 +63,9 @@ class Writer:
             seconds=self._last - self._began,
             summary=self.summary,
             logprobs=self.logprobs,
+            lossy=self.lossy,
         )
-        return Piece(piece, tokens or [], self.index, generation)
+        return Piece(piece, tokens or [], self.index, generation, self.lossy)
 
     def _advance(self, end: int) -> str:
         piece = self._text[self._written : end]
