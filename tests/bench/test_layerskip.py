@@ -47,6 +47,7 @@ KEYS = {
     "dynamic_over_best_fixed",
     "dynamic_worst_kind",
     "dynamic_search_share",
+    "taps_share",
     "assistant_early_exit_speedup",
 }
 TEXTS = {"maths", "stories", "wikitext"}

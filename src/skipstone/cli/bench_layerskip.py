@@ -41,7 +41,9 @@ def layerskip(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="exits, decoding, dynamic, assistant or one of their figures; repeatable."),
+        typer.Option(
+            metavar="NAME", help="exits, decoding, dynamic, taps, assistant or one of their figures; repeatable."
+        ),
     ] = None,
     quick: _Quick = False,
     cache: o.Cache = None,

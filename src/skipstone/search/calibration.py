@@ -27,8 +27,9 @@ class Calibration:
 
     def add(self, confidence: float, right: bool) -> None:
         self._bin(confidence).add(float(right), 1, _MEMORY)
+        place = _place(confidence)
         self.often = [count * _FADES for count in self.often]
-        self.often[_place(confidence)] += 1
+        self.often[place] += 1
 
     def observe(self, confidences: Sequence[float], accepted: int) -> None:
         """Of a draft's tokens, of which the first ``accepted`` were; behind the first wrong one nothing is known."""

@@ -23,9 +23,12 @@ class ExitSights:
     agreement: Tally = field(default_factory=Tally)
     first: Calibration = field(default_factory=Calibration)
     others: Calibration = field(default_factory=Calibration)
+    _scale: float | None = None  # both are worked out when first asked for, between two sights
+    _groups: Sequence[tuple[float, float]] | None = None
 
     def see(self, probabilities: Sequence[float], right: int | None) -> None:
         """Of the exit's choices, best first; ``right`` is the one that the target chose, None where it is not there."""
+        self._groups = self._scale = None
         self.agreement.add(float(right == 0), 1, _RECENT)
         self.first.add(probabilities[0], right == 0)
         for place, probability in enumerate(probabilities[1:], 1):
@@ -50,13 +53,17 @@ class ExitSights:
     @property
     def groups(self) -> Sequence[tuple[float, float]]:
         """First choices by confidence: (share of all, chance of being right). While few were seen, some are made up."""
-        made_up = _HOPED / (_HOPED + self.first.count)
-        seen = [((1 - made_up) * share, self._first(middle)) for share, middle in self.first.groups()]
-        return [*seen, (made_up, self.agreement.share)]
+        if self._groups is None:
+            made_up = _HOPED / (_HOPED + self.first.count)
+            seen = [((1 - made_up) * share, self._first(middle)) for share, middle in self.first.groups()]
+            self._groups = [*seen, (made_up, self.agreement.share)]
+        return self._groups
 
     def _first(self, confidence: float) -> float:
         """What a first choice of this confidence is worth. Before such were seen: as much more or less than it says
         as all of them together are.
         """
-        mean = sum(share * middle for share, middle in self.first.groups())
-        return self.first.chance(confidence, min(confidence * self.agreement.share / mean if mean else confidence, 1.0))
+        if self._scale is None:
+            mean = sum(share * middle for share, middle in self.first.groups())
+            self._scale = self.agreement.share / mean if mean else 1.0
+        return self.first.chance(confidence, min(confidence * self._scale, 1.0))
