@@ -18,6 +18,7 @@ from .placing import DeviceMap, pick_device, pick_dtype
 from .prepare import DecoderNetwork, check_weights, prepare
 from .reason import shown, told_as
 from .tokenizer import HFTokenizer
+from .trained import exits_of
 from .weights import load_weights
 
 
@@ -34,6 +35,7 @@ class LoadedModel:
     generation: dict[str, Any]
     parity_gap: float
     notes: list[str] = field(default_factory=list)
+    exits: tuple[int, ...] = ()  # those it was trained for, where that is recorded
     build: Callable[[], Any] | None = None  # the transformers model, loaded anew
     fingerprint: Callable[[], str] | None = None  # which model it is, where it came from a folder
 
@@ -90,7 +92,10 @@ def load_folder(
     notes = [*merged, *notes_on(checkpoint, ready.network, dtype, adapters), *ready.notes]
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
     identify = partial(fingerprint, checkpoint, adapters)
-    return LoadedModel(name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, build, identify)
+    exits = tuple(exits_of(checkpoint.config, adapters))
+    return LoadedModel(
+        name or str(folder), ready.network, tokenizer, generation, ready.gap, notes, exits, build, identify
+    )
 
 
 def _tokenizer(folder: Path, adapters: Sequence[Adapter]) -> HFTokenizer:
