@@ -12,6 +12,9 @@ from .prediction import Prediction
 from .setting import Grid, Setting
 
 
+_AGREES = 0.5  # an exit that was trained agrees more often than not
+
+
 @dataclass(frozen=True)
 class Swept:
     """``predictions`` are of the whole grid, the fastest first; ``tokens`` are those that agreement was counted on."""
@@ -40,19 +43,25 @@ class Swept:
     @property
     def verdict(self) -> str:
         """In a line."""
-        best, first = self.best, self.predictions[0]
-        if best is not None:
-            low, high = best.speed.interval
-            return f"{best.setting.told}: {best.speed.value:.2f} × plain decoding ({low:.2f} to {high:.2f})"
-        agreement = f"agreement at exit {first.setting.exit} is {100 * first.agreement:.0f} %"
-        instead = "train it (skipstone train), or use skip or ngram"
-        if not self.measured:
-            return f"{agreement}: {instead}"
-        if all(each.differences for each in self.measured):
+        if self.best is not None:
+            low, high = self.best.speed.interval
+            return f"{self.best.setting.told}: {self.best.speed.value:.2f} × plain decoding ({low:.2f} to {high:.2f})"
+        if self.measured and all(each.differences for each in self.measured):
             return "drafted texts are not those of plain decoding: look into it with skipstone check"
-        most = max((each for each in self.measured if not each.differences), key=lambda each: each.speed.value)
-        came = f"{most.setting.told} came to {most.speed.value:.2f} × plain decoding"
-        return f"nothing pays here: {came}, {agreement}: {instead}"
+        return self._nothing_pays()
+
+    def _nothing_pays(self) -> str:
+        first = self.predictions[0]
+        trained = first.agreement >= _AGREES
+        agreement = f"agreement at exit {first.setting.exit} is {100 * first.agreement:.0f} %"
+        advice = "use skip or ngram" if trained else "train it (skipstone train), or use skip or ngram"
+        if not self.measured and not trained:
+            return f"{agreement}: {advice}"
+        came = f"{first.setting.told} is predicted to come to {first.speed:.2f} × plain decoding"
+        if self.measured:
+            most = max(self.measured, key=lambda each: each.speed.value)
+            came = f"{most.setting.told} came to {most.speed.value:.2f} × plain decoding"
+        return f"nothing pays here: {came}, {agreement}: {advice}"
 
     def prediction(self, setting: Setting) -> Prediction:
         return next(each for each in self.predictions if each.setting == setting)
