@@ -119,11 +119,13 @@ def test_a_text_that_ends_itself_is_walked_as_it_is_decoded() -> None:
             assert_predicted(net, text, Setting(3, 5, 2))
 
 
-def test_acceptance_by_depth_is_that_of_decoding_where_nothing_cuts_it_short() -> None:
+def test_acceptance_by_depth_is_that_of_decoding() -> None:
     net = network()
     text = text_of(net, Job(PROMPT, TOKENS))
-    _, summary = decoded(net, text.job, make_drafter("exit:layer=3,depth=1,head=full", net))
-    assert sum(summary.accepted_at.values()) == sum(walked(net, text, Setting(3, 1)).accepted.values())
+    _, summary = decoded(net, text.job, make_drafter("exit:layer=3,depth=4,head=full", net))
+    walk = walked(net, text, Setting(3, 4))
+    assert walk.accepted == summary.accepted_at
+    assert walk.tried[1] == summary.drafted_at[1]
 
 
 def test_a_walk_counts_what_is_drafted_and_what_is_right() -> None:
@@ -132,6 +134,7 @@ def test_a_walk_counts_what_is_drafted_and_what_is_right() -> None:
     # three drafted, two right, a sibling rescues the third, bonus (4 tokens); then one wrong, a bonus: its place is 2
     assert walk.cycles == {3: 1, 2: 1, 1: 1}
     assert walk.accepted == {1: 2, 2: 1}
+    assert walk.acceptance_by_depth == [2 / 3, 1, 0]
     assert walk.tokens == 7
 
 
@@ -204,19 +207,18 @@ def test_what_is_predicted_is_what_is_measured() -> None:
 
 
 def test_predictions_rank_as_a_measurement_of_everything_does() -> None:
-    model = planted_model(3, leak=0.3)
+    model = planted_model(3, leak=0.02)
     asked = Asked(exits=(1, 3), depths=(1, 4), widths=(1,))
     whole = swept(model, asked, Extent(16, full=True))
     assert len(whole.measured) == len(whole.grid.settings) == 4
     few = swept(model, asked, Extent(16))
     assert len(few.measured) == 1  # a tenth at most
     best = max(each.speed.value for each in whole.measured)
-    assert few.best is not None
-    assert few.best.speed.value > 0.97 * best
+    assert few.measured[0].speed.value > 0.97 * best
 
 
 def test_where_no_exit_agrees_nothing_is_measured_or_kept_and_it_is_said_why() -> None:
-    found = swept(planted_model(5), Asked(exits=(2, 3)))
+    found = swept(planted_model(5), Asked(exits=(2, 3), widths=(1,)))
     assert found.measured == ()
     assert (found.best, found.preset) == (None, None)
     exit_layer = found.predictions[0].setting.exit
@@ -234,9 +236,9 @@ def test_where_layers_cost_nothing_no_setting_is_kept() -> None:
 
 
 def test_a_setting_whose_texts_differ_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = planted_model(2)
-    sweep = Sweep(model, extent=Extent(24), clock=model.network.clock)  # type: ignore[attr-defined]
-    grid = Grid.of(model, sweep.asked)
+    model = planted_model(1)
+    asked = Asked(exits=(1,), depths=(4,), widths=(1,))
+    sweep = Sweep(model, asked, Extent(24), clock=model.network.clock)  # type: ignore[attr-defined]
     monkeypatch.setattr(
         "skipstone.bench.sweep.sweep.generated",
         lambda model, job, clock: Text(job, (7,) * 24, 24),  # not what is decoded
@@ -247,7 +249,6 @@ def test_a_setting_whose_texts_differ_is_not_kept(monkeypatch: pytest.MonkeyPatc
         found = sweep.run(PROMPTS)
         assert says in found.verdict
         assert (found.preset is None) is not near
-    assert grid.exits == (1, 2, 3, 4, 5)
 
 
 def everything(grid: Grid) -> dict[tuple[int, str], tuple[int, ...]]:

@@ -11,7 +11,6 @@ from .measurement import Measured
 from .prediction import Prediction
 from .setting import Grid, Setting
 
-
 _AGREES = 0.5  # an exit that was trained agrees more often than not
 
 

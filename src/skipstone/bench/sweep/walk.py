@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from .agreement import Places
 
 
 @dataclass
 class Walk:
-    """``cycles`` are counted by the tokens they draft: fewer towards the end of a budget."""
+    """``cycles`` are counted by the tokens they draft: fewer towards the end of a budget.
+
+    ``tried`` and ``accepted`` count, by i, the cycles whose i-th drafted token came after right ones only, and of these
+    those where it was right as well.
+    """
 
     tokens: int = 0
     cycles: Counter[int] = field(default_factory=Counter)
-    accepted: Counter[int] = field(default_factory=Counter)  # cycles whose first i drafted tokens were right, by i
+    tried: Counter[int] = field(default_factory=Counter)
+    accepted: Counter[int] = field(default_factory=Counter)
 
     @property
     def tokens_per_cycle(self) -> float:
@@ -24,9 +28,8 @@ class Walk:
 
     @property
     def acceptance_by_depth(self) -> list[float]:
-        """At depth i, of the cycles that came so far: as many as were right at depth i - 1."""
-        reached = [self.cycles.total(), *(self.accepted[depth] for depth in sorted(self.accepted))]
-        return [after / before for before, after in pairwise(reached)]
+        """At depth i, of the drafts that were right before it."""
+        return [self.accepted[depth] / self.tried[depth] for depth in sorted(self.tried)]
 
     def go(self, places: Places, budget: int, depth: int, width: int = 1) -> None:
         """From the first output token to the last: draft, take what is right and the bonus token, draft again.
@@ -39,6 +42,7 @@ class Walk:
             drafted = min(depth, budget - at - 1)
             right = _agreed(places, at, drafted)
             self.cycles[drafted] += 1
+            self.tried.update(range(1, min(right + 1, drafted, len(places) - at) + 1))
             self.accepted.update(range(1, right + 1))
             wrong = at + right
             rescued = right < drafted and wrong < len(places) and places[wrong] < width
