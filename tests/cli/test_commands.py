@@ -20,7 +20,7 @@ def test_the_version_is_the_packages(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["generate", "pull", "drafters", "check", "train", "tune", "plans", "demo", "bench"]
+    "command", ["generate", "pull", "drafters", "check", "train", "tune", "sweep", "plans", "demo", "bench"]
 )
 def test_every_command_has_help(run: Run, command: str) -> None:
     result = run(command, "--help")

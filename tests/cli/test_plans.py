@@ -18,6 +18,7 @@ from skipstone.hf.checkpoint import read_checkpoint
 from skipstone.hf.fingerprint import fingerprint
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found
+from skipstone.search.preset import ExitPreset
 from skipstone.store import PlanShelf, cache_folders
 
 PLAN = LayerPlan.skipping(4, attn=[1, 2], mlp=[2])
@@ -68,6 +69,48 @@ def test_a_model_is_known_by_its_fingerprint_too(run: Run, plans: Path, cache: P
     by_folder = run("plans", "show", folder, "--json", "--cache", cache).out
     assert run("plans", "show", plans.stem[:12], "--json", "--cache", cache).out == by_folder
     assert len(json.loads(by_folder)) == 2
+
+
+@pytest.fixture
+def presets(plans: Path, folder: Path, cache: Path) -> Path:
+    """The same cache with an exit preset of task stories."""
+    shelf = PlanShelf(plans.parent, str(folder), 4, lambda: plans.stem, lambda: "a machine", lambda line: None)
+    shelf.keep_exit("stories", ExitPreset(1, 3, 2, "128", agreement=0.61, tokens=90, speed=1.25))
+    return plans
+
+
+def test_exit_presets_are_listed_and_shown_beside_plans(run: Run, presets: Path, cache: Path, folder: Path) -> None:
+    listed = run("plans", "list", "--cache", cache).out
+    assert "exit 1, 3 tokens a draft, 2 choices of each" in listed
+    assert "skip: 2 attn, 1 MLP out" in listed
+    entries = json.loads(run("plans", "show", folder, "--task", "stories", "--json", "--cache", cache).out)
+    assert [(entry["kind"], entry["task"]) for entry in entries] == [("skip", "stories"), ("exit", "stories")]
+    assert entries[1]["speeds"] == {"a machine": 1.25}
+    shown = run("plans", "show", folder, "--cache", cache).out
+    assert "exits after layer 1 of 4" in shown
+    assert "its head is of 128 words" in shown
+    assert "1.25 × plain decoding, measured on a machine" in shown
+    assert "matchness 0.94" in shown
+
+
+def test_exit_presets_move_and_go_with_their_task(
+    run: Run, presets: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    file, there = tmp_path / "plans.json", tmp_path / "there"
+    run("plans", "export", folder, file, "--task", "stories", "--cache", cache)
+    assert run("plans", "import", folder, file, "--cache", there).code == 0
+    kinds = lambda where: [e["kind"] for e in json.loads(run("plans", "list", "--json", "--cache", where).out)]  # noqa: E731
+    assert kinds(there) == ["skip", "exit"]
+    run("plans", "forget", folder, "--task", "stories", "--cache", cache)
+    assert kinds(cache) == ["skip"]
+
+
+def test_a_preset_is_no_picture(run: Run, cache: Path, folder: Path, presets: Path, tmp_path: Path) -> None:
+    run("plans", "forget", folder, "--cache", cache)
+    shelf = PlanShelf(presets.parent, str(folder), 4, lambda: presets.stem, lambda: "a machine", lambda line: None)
+    shelf.keep_exit("", ExitPreset(1, 3))
+    says = run("plans", "show", folder, "--png", tmp_path / "plan.png", "--cache", cache).error
+    assert_says(says, "--png draws one plan, but none is kept")
 
 
 def test_plans_outlive_their_model_under_its_name(run: Run, plans: Path, cache: Path, folder: Path) -> None:

@@ -212,6 +212,14 @@ def decode(model: LanguageModel, request: Request, drafter: Drafter) -> Decoded:
     return tokens, recorder.best
 
 
+def only_near_ties(model: LanguageModel, spec: str, request: Request) -> bool:
+    """Whether near-ties are all that parts a drafted text from the plain one. Decodes both anew."""
+    references = References(model, "plain")
+    report = CheckReport(model.name, spec, references.against, "", model.loaded.network.weights)
+    Comparison(model, make_drafter(spec, model.network), references).add(report, 0, request)
+    return bool(report.near_ties) and not report.differences
+
+
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int | None:
     """The first index where two token lists part, None where they are equal."""
     for index, (x, y) in enumerate(zip(a, b, strict=False)):

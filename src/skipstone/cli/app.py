@@ -17,6 +17,7 @@ from .options import Debug
 from .outcome import Invocation
 from .plans import plans_app
 from .pull import pull
+from .sweep import sweep
 from .train import train
 from .tune import tune
 
@@ -36,7 +37,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(skipstone)
-    for command in (generate, pull, inspect, drafters, check, train, tune, demo):
+    for command in (generate, pull, inspect, drafters, check, train, tune, sweep, demo):
         app.command()(command)
     app.add_typer(plans_app(), name="plans")
     app.add_typer(bench_app(), name="bench")

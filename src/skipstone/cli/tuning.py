@@ -14,7 +14,7 @@ from ..text.language_model import LanguageModel
 from ..text.progress import to_stderr
 from ..text.prompt import Prompt
 from ..text.tuning import Tuning
-from .plans import description
+from .kept_text import description
 
 
 def tune_now(model: LanguageModel, prompts: Sequence[Prompt], task: str, tokens: int, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
 from .head import HELP, DraftHead, check_head
+from .label import check_task
 from .tuned import Learnt, Tuned
 
 _DEPTH = 4  # tokens drafted with a given plan
@@ -47,8 +48,7 @@ class SkipDrafter:
                 raise UsageError(f"skip: plan={self.plan!r} is not known: use plan=uniform, or attn=… and mlp=…")
             if self.plan and (self.attn or self.mlp):
                 raise UsageError("skip: plan and attn/mlp contradict each other: give one or the other")
-            if "," in self.task or not self.task.isprintable():
-                raise UsageError(f"skip: task={self.task!r} is no label: use printable characters without commas")
+            check_task("skip", self.task)
             self.tuning()
 
         def tuning(self) -> TunerOptions:

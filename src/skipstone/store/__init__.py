@@ -5,6 +5,7 @@ from .converted import converted
 from .costs import cost_key, load_costs, measured_costs, save_costs
 from .folders import Folders, cache_folders
 from .hub import hub_snapshot
+from .kept_exit import KeptExit
 from .kept_plan import KeptPlan, Promise
 from .manifest import verify
 from .plans import ModelPlans, all_plans, change_plans, imported, load_plans
@@ -15,6 +16,7 @@ from .sources import Alias, find_alias, known_aliases
 __all__ = [
     "Alias",
     "Folders",
+    "KeptExit",
     "KeptPlan",
     "ModelPlans",
     "PlanShelf",

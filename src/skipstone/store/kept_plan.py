@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
-from math import isfinite
 from typing import Any
 
 from ..errors import PlanError, UsageError
 from ..plan import LayerPlan
 from ..search.found import Found, Warm
+from .entry import mapping, number, share, text, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,16 @@ class KeptPlan:
     @classmethod
     def from_json(cls, entry: Any, layers: int) -> KeptPlan:
         """Raises UsageError for what is no plan, PlanError for one that names layers the model has not."""
-        given = _mapping(entry, "a plan")
+        given = mapping(entry, "a plan")
         return cls(
             _plan(given, layers),
-            _share(given, "matchness"),
-            _share(given, "acceptance"),
+            share(given, "matchness"),
+            share(given, "acceptance"),
             whole(given, "tokens"),
             given.get("settled") is True,
             text(given, "date"),
             text(given, "version"),
-            {name: _promise(each) for name, each in _mapping(given.get("promises"), "promises").items()},
+            {name: _promise(each) for name, each in mapping(given.get("promises"), "promises").items()},
         )
 
     def without_promises(self) -> KeptPlan:
@@ -100,39 +100,5 @@ def _layers(given: Mapping[str, Any], name: str) -> list[int]:
 
 
 def _promise(value: Any) -> Promise:
-    given = _mapping(value, "a promise")
-    return Promise(_number(given, "speed"), whole(given, "depth"))
-
-
-def _mapping(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{what} is not an object")
-    return value
-
-
-def text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    if not isinstance(value, str):
-        raise UsageError(f'"{name}" is not text')
-    return value
-
-
-def whole(given: Mapping[str, Any], name: str) -> int:
-    value = given.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise UsageError(f'"{name}" is not a whole number')
-    return value
-
-
-def _share(given: Mapping[str, Any], name: str) -> float:
-    value = _number(given, name)
-    if value > 1:
-        raise UsageError(f'"{name}" is not between 0 and 1')
-    return value
-
-
-def _number(given: Mapping[str, Any], name: str) -> float:
-    value = given.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value) or value < 0:
-        raise UsageError(f'"{name}" is not a number of 0 or more')
-    return float(value)
+    given = mapping(value, "a promise")
+    return Promise(number(given, "speed"), whole(given, "depth"))

@@ -1,17 +1,19 @@
-"""Plans on disk: a file for each model, by its fingerprint, with the plan of each task."""
+"""Plans on disk: a file for each model, by its fingerprint, with the skip plan and the exit preset of each task."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError, UsageError, did_you_mean
 from .atomic import disk_errors, locked, set_aside, write_json
-from .kept_plan import KeptPlan, text, whole
+from .entry import mapping, text, whole
+from .kept_exit import KeptExit
+from .kept_plan import KeptPlan
 
 FORMAT = 1
 
@@ -22,49 +24,77 @@ class NewerPlans(StoreError):
 
 @dataclass(frozen=True)
 class ModelPlans:
-    """The plans of one model by task. ``model`` is what it was called when one was kept last: for readers only."""
+    """What is kept of one model by task: skip plans (``tasks``), and exit presets (``exits``).
+
+    ``model`` is what it was called when something was kept last: for readers only.
+    """
 
     fingerprint: str
     layers: int
     model: str = ""
     tasks: Mapping[str, KeptPlan] = field(default_factory=dict)
+    exits: Mapping[str, KeptExit] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        """Every task that something is kept for."""
+        return list(dict.fromkeys([*self.tasks, *self.exits]))
 
     def task(self, name: str) -> KeptPlan:
-        """Raises UsageError where no plan is kept for it."""
-        if name in self.tasks:
-            return self.tasks[name]
-        if not self.tasks:
-            raise UsageError(f"no plan of {self.model or 'this model'} is kept: skipstone tune finds one")
-        raise UsageError(f'no plan is kept for task "{name}": {did_you_mean(name, map(shown, self.tasks))}')
+        """Raises UsageError where no skip plan is kept for it."""
+        self._check(name, self.tasks, "plan", "skipstone tune")
+        return self.tasks[name]
 
-    def with_plans(self, tasks: Mapping[str, KeptPlan]) -> ModelPlans:
-        return replace(self, tasks={**self.tasks, **tasks})
+    def exit(self, name: str) -> KeptExit:
+        """Raises UsageError where no exit preset is kept for it."""
+        self._check(name, self.exits, "exit preset", "skipstone sweep")
+        return self.exits[name]
+
+    def _check(self, name: str, kept: Iterable[str], what: str, finds: str) -> None:
+        if name in kept:
+            return
+        if not kept:
+            raise UsageError(f"no {what} of {self.model or 'this model'} is kept: {finds} finds one")
+        raise UsageError(f'no {what} is kept for task "{name}": {did_you_mean(name, map(shown, kept))}')
+
+    def with_plans(self, more: ModelPlans) -> ModelPlans:
+        """What ``more`` holds takes the place of what was kept for the same task."""
+        return replace(self, tasks={**self.tasks, **more.tasks}, exits={**self.exits, **more.exits})
 
     def only(self, name: str) -> ModelPlans:
-        """Raises UsageError where no plan is kept for it."""
-        return replace(self, tasks={name: self.task(name)})
+        """What is kept for one task. Raises UsageError where nothing is."""
+        self._check(name, self.labels, "plan", "skipstone tune or sweep")
+        return self._where(lambda label: label == name)
 
     def without(self, name: str) -> ModelPlans:
-        """Raises UsageError where no plan is kept for it."""
-        gone = self.task(name)
-        return replace(self, tasks={task: kept for task, kept in self.tasks.items() if kept is not gone})
+        """Raises UsageError where nothing is kept for the task."""
+        self._check(name, self.labels, "plan", "skipstone tune or sweep")
+        return self._where(lambda label: label != name)
+
+    def _where(self, wanted: Callable[[str], bool]) -> ModelPlans:
+        tasks = {label: kept for label, kept in self.tasks.items() if wanted(label)}
+        exits = {label: kept for label, kept in self.exits.items() if wanted(label)}
+        return replace(self, tasks=tasks, exits=exits)
 
     def to_json(self) -> dict[str, Any]:
-        tasks = {name: kept.to_json() for name, kept in self.tasks.items()}
         about = {"fingerprint": self.fingerprint, "layers": self.layers, "model": self.model}
-        return {"format": FORMAT, **about, "tasks": tasks}
+        tasks = {name: kept.to_json() for name, kept in self.tasks.items()}
+        exits = {name: kept.to_json() for name, kept in self.exits.items()}
+        return {"format": FORMAT, **about, "tasks": tasks, "exits": exits}
 
     @classmethod
     def from_json(cls, entry: Any) -> ModelPlans:
-        """Raises UsageError, PlanError."""
+        """Files of before there were exit presets have none. Raises UsageError, PlanError."""
         if not isinstance(entry, dict) or entry.get("format") != FORMAT or not isinstance(entry.get("tasks"), dict):
             raise UsageError(f"it is not a plan file of format {FORMAT}")
         layers = whole(entry, "layers")
         tasks = {name: KeptPlan.from_json(kept, layers) for name, kept in entry["tasks"].items()}
+        given = mapping(entry.get("exits", {}), '"exits"')
+        exits = {name: KeptExit.from_json(kept, layers) for name, kept in given.items()}
         fingerprint = text(entry, "fingerprint")
         if not re.fullmatch("[0-9a-f]{32}", fingerprint):
             raise UsageError(f'"{fingerprint[:40]}" is no fingerprint')
-        return cls(fingerprint, layers, text(entry, "model"), tasks)
+        return cls(fingerprint, layers, text(entry, "model"), tasks, exits)
 
 
 def shown(task: str) -> str:
@@ -137,7 +167,7 @@ def change_plans(
     path = plans_file(folder, empty.fingerprint)
     with disk_errors(path), locked(path, progress):
         changed = change(_load(folder, empty.fingerprint, progress) or empty)
-        if changed.tasks:
+        if changed.labels:
             write_json(path, changed.to_json())
         else:
             path.unlink(missing_ok=True)
@@ -174,6 +204,6 @@ def imported(path: Path, model: ModelPlans) -> ModelPlans:
         raise UsageError(f"{path} holds plans of {theirs}, not of {ours}: plans fit the model they were found on only")
     if given.layers != model.layers:
         raise UsageError(f"{path} says that the model has {given.layers} layers, but it has {model.layers}")
-    if not given.tasks:
+    if not given.labels:
         raise UsageError(f"{path} holds no plan")
     return given

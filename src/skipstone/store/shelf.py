@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from ..errors import SkipstoneError, StoreError
+from ..errors import PlanError, SkipstoneError, StoreError
 from ..search.found import Found, Warm
+from ..search.preset import ExitPreset
+from .kept_exit import KeptExit
 from .kept_plan import KeptPlan
 from .plans import ModelPlans, NewerPlans, change_plans, load_plans
 
@@ -27,16 +29,16 @@ class PlanShelf:
     _told: set[str] = field(default_factory=set)
 
     def get(self, task: str) -> Warm | None:
-        """The plan kept for the task, to begin with."""
-        empty = self._empty
-        plans = None if empty is None else load_plans(self.folder, empty.fingerprint, self._tell)
+        """The skip plan kept for the task, to begin with."""
+        plans = self._kept()
         kept = None if plans is None else plans.tasks.get(task)
-        if plans is None or kept is None:
-            return None
-        if plans.layers != self.layers:
-            self._tell(f"the kept plans of {self.model} are for {plans.layers} layers, not {self.layers}: left alone")
-            return None
-        return kept.warm
+        return None if kept is None else kept.warm
+
+    def get_exit(self, task: str) -> ExitPreset | None:
+        """The exit preset kept for the task, with its speed on this machine where it was measured here."""
+        plans = self._kept()
+        kept = None if plans is None else plans.exits.get(task)
+        return None if kept is None else kept.on(self.machine())
 
     def put(self, task: str, found: Found) -> None:
         """Keep a plan, where it is another than was kept, or has been seen twice as long since."""
@@ -49,17 +51,52 @@ class PlanShelf:
         except StoreError as error:
             self._tell(f"the plan found is not kept: {error}")
 
+    def put_exit(self, task: str, preset: ExitPreset) -> None:
+        """Keep an exit preset in the place of the task's last one."""
+        if self._empty is None:
+            return
+        try:
+            self.keep_exit(task, preset)
+        except SkipstoneError as error:
+            self._tell(f"the exit preset is not kept: {error}")
+
     def keep(self, task: str, found: Found) -> ModelPlans:
         """All that is kept of the model after this. Raises StoreError where it cannot be written."""
-        empty = self._empty
-        if empty is None:
-            raise StoreError(f"the plan found is not kept: {self.model} cannot be told from other models")
+        empty = self._identified("the plan found")
         self._written[task] = found
         return change_plans(self.folder, empty, lambda plans: self._changed(plans, task, found), self._tell)
 
+    def keep_exit(self, task: str, preset: ExitPreset) -> ModelPlans:
+        """The same for an exit preset. Raises PlanError for one that the model has no layers for."""
+        if preset.layer >= self.layers:
+            raise PlanError(f"exit {preset.layer} leaves nothing to verify with: {self.model} has {self.layers} layers")
+        empty = self._identified("the exit preset")
+        return change_plans(self.folder, empty, lambda plans: self._with_exit(plans, task, preset), self._tell)
+
+    def _identified(self, what: str) -> ModelPlans:
+        if self._empty is None:
+            raise StoreError(f"{what} is not kept: {self.model} cannot be told from other models")
+        return self._empty
+
+    def _kept(self) -> ModelPlans | None:
+        """All that is kept of the model and fits it."""
+        empty = self._empty
+        plans = None if empty is None else load_plans(self.folder, empty.fingerprint, self._tell)
+        if plans is not None and plans.layers != self.layers:
+            self._tell(f"the kept plans of {self.model} are for {plans.layers} layers, not {self.layers}: left alone")
+            return None
+        return plans
+
     def _changed(self, plans: ModelPlans, task: str, found: Found) -> ModelPlans:
         kept = KeptPlan.of(found, self.machine(), plans.tasks.get(task))
-        return ModelPlans(plans.fingerprint, self.layers, self.model, {**plans.tasks, task: kept})
+        return replace(self._named(plans), tasks={**plans.tasks, task: kept})
+
+    def _with_exit(self, plans: ModelPlans, task: str, preset: ExitPreset) -> ModelPlans:
+        kept = KeptExit.of(preset, self.machine(), plans.exits.get(task))
+        return replace(self._named(plans), exits={**plans.exits, task: kept})
+
+    def _named(self, plans: ModelPlans) -> ModelPlans:
+        return replace(plans, layers=self.layers, model=self.model)
 
     def _worth_writing(self, task: str, found: Found) -> bool:
         before = self._written.get(task)

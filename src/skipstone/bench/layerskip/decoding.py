@@ -9,10 +9,9 @@ from statistics import median
 from typing import Any
 
 from ...errors import SkipstoneError
-from ...plugins import make_drafter
 from ...telemetry import Summary
 from ...text.language_model import LanguageModel
-from ..check import CheckReport, Comparison, References
+from ..check import only_near_ties
 from ..efficiency.decoding import Decoded, Job
 from ..efficiency.lab import Lab
 from ..efficiency.part import CannotMeasure, Figure, Findings, Part, why
@@ -178,10 +177,7 @@ def _judge(head: Head, model: LanguageModel, spec: str, job: Job, texts: tuple[D
     """A text that is not the plain one is looked into as ``skipstone check`` would."""
     if texts[0].tokens == texts[1].tokens:
         return
-    references = References(model, "plain")
-    report = CheckReport(model.name, spec, references.against, "", model.loaded.network.weights)
-    Comparison(model, make_drafter(spec, model.network), references).add(report, 0, job.request)
-    if report.near_ties and not report.differences:
+    if only_near_ties(model, spec, job.request):
         head.near_ties += 1
     else:
         head.differences += 1
