@@ -13,6 +13,7 @@ import skipstone
 from skipstone.errors import UsageError
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found, Warm
+from skipstone.search.preset import ExitPreset
 from skipstone.text.language_model import LanguageModel
 
 DRAFTER = "skip:budget=1,loan=1000,head=full"
@@ -55,10 +56,28 @@ class Plans:
     def put(self, task: str, found: Found) -> None:
         self.got.append(found)
 
+    def get_exit(self, task: str) -> ExitPreset | None:
+        return ExitPreset(3, 2, 2, "40") if task == "stories" else None
+
 
 def warm_model(load: Any, warm: Warm | None) -> tuple[LanguageModel, Plans]:
     plans, loaded = Plans(warm), load()
     return LanguageModel(loaded.loaded, "none", lambda: loaded.costs.table, plans=plans), plans
+
+
+def test_a_preset_is_drafted_with_by_those_who_ask_for_its_task(load: Any) -> None:
+    model, _ = warm_model(load, None)
+    drafter = model._drafter("exit:task=stories")
+    assert (drafter.plan, drafter.options.depth, drafter.options.width) == (LayerPlan.until(3), 2, 2)
+    assert drafter.head.size == 40
+    assert model._drafter("exit:task=sums").dynamic is not None
+    assert model._drafter("exit").dynamic is not None
+    assert generate(model, "exit:task=stories", 40) == generate(model, "none", 40)
+
+
+def test_a_preset_and_a_layer_of_ones_own_exclude_each_other(load: Any) -> None:
+    with pytest.raises(UsageError, match="leave out layer=2"):
+        load().generate("the", drafter="exit:task=stories,layer=2")
 
 
 def test_a_plan_found_is_kept_and_tried_first_by_the_next_process(load: Any) -> None:

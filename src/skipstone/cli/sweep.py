@@ -17,7 +17,9 @@ def sweep(
     prompts: Annotated[
         str | None, typer.Option(metavar="FILE", help="One a line, as text or JSON; -: standard input. Required.")
     ] = None,
-    task: Annotated[str, typer.Option(metavar="NAME", help="The label to keep the preset under.")] = "",
+    task: Annotated[
+        str, typer.Option(metavar="NAME", help="The label to keep the preset under, for drafter exit:task=NAME.")
+    ] = "default",
     tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each prompt at most.")] = 128,
     chat: Annotated[bool, typer.Option("--chat/--raw", help="Whether a text is a user's message.")] = False,
     exits: Annotated[

@@ -55,7 +55,7 @@ def sweep_now(
         return
     _show(swept)
     if kept is not None and task is not None:
-        print(f"\n{exit_description(kept, task)}")
+        print(f"\n{exit_description(kept, task)}\nto draft so: --drafter exit:task={task}")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..drafting import DraftState
 from ..errors import PlanError, UsageError
@@ -11,11 +11,13 @@ from ..network import Network
 from ..plan import LayerPlan
 from ..request import Request
 from ..search.exit_finder import ExitFinder, ExitOptions
+from ..search.preset import ExitPreset
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth
 from .dynamic_exit import DynamicExit, LearntExits
 from .head import HELP, DraftHead, check_head
+from .label import check_task
 
 _DEPTH, _WIDTH = 4, 1  # with a given layer
 _DEEPEST = 16  # as pays
@@ -34,12 +36,18 @@ class ExitDrafter:
         head: str = field(default="auto", metadata={"help": HELP})
         window: int = field(default=16, metadata={"help": "tokens that exits are compared on"})
         budget: float = field(default=0.01, metadata={"help": "share of the time that comparing exits may take"})
+        task: str = field(default="", metadata={"help": "draft as the preset of this label, if one is kept"})
 
         def __post_init__(self) -> None:
             check_head("exit", self.head)
             if self.layer < 0 or self.depth < 0 or self.width < 0:
                 given = f"layer={self.layer}, depth={self.depth}, width={self.width}"
                 raise UsageError(f"exit: {given} are out of range: use 1 or more, or 0 for what pays")
+            check_task("exit", self.task)
+            if self.task and self.layer:
+                raise UsageError(
+                    f"exit: task={self.task} stands for a preset with a layer of its own: leave out layer={self.layer}"
+                )
             self.finding()
 
         def finding(self) -> ExitOptions:
@@ -48,11 +56,7 @@ class ExitDrafter:
 
     def __init__(self, options: Options, network: Network) -> None:
         layers = network.num_layers
-        if options.layer >= layers:
-            raise PlanError(
-                f"exit: layer={options.layer} leaves nothing to verify with: the model has {layers} layers, "
-                f"use 1 to {layers - 1}"
-            )
+        _check_layer(options.layer, layers)
         self.options = options
         self.head = DraftHead(options.head, network)
         self.plan = LayerPlan.until(options.layer) if options.layer else None
@@ -64,6 +68,20 @@ class ExitDrafter:
         known = [layer for layer in exits if 0 < layer < layers]
         if self.dynamic is not None and known:
             self.dynamic = self._dynamic(_learnt(layers, known, True, self.options))
+
+    @property
+    def preset_task(self) -> str:
+        """The label of the preset asked for, if any."""
+        return self.options.task
+
+    def use(self, preset: ExitPreset) -> None:
+        """Draft as the preset says, and choose nothing. Raises PlanError where it does not fit the model."""
+        _check_layer(preset.layer, self.head.network.num_layers)
+        self.options = replace(
+            self.options, task="", layer=preset.layer, depth=preset.depth, width=preset.width, head=preset.head
+        )
+        self.head = DraftHead(preset.head, self.head.network)
+        self.plan, self.dynamic = preset.plan, None
 
     def _dynamic(self, learnt: LearntExits) -> DynamicExit:
         return DynamicExit(learnt, self.head, self.options.depth, self.options.width)
@@ -105,3 +123,11 @@ class ExitDrafter:
 
 def _learnt(layers: int, exits: Sequence[int], trained: bool, options: ExitDrafter.Options) -> LearntExits:
     return LearntExits(ExitFinder(layers, tuple(sorted(set(exits))), trained, options.finding()))
+
+
+def _check_layer(layer: int, layers: int) -> None:
+    """Raises PlanError for an exit that leaves nothing to verify with."""
+    if layer >= layers:
+        raise PlanError(
+            f"exit: layer={layer} leaves nothing to verify with: the model has {layers} layers, use 1 to {layers - 1}"
+        )

@@ -9,32 +9,39 @@ from weakref import WeakValueDictionary
 
 from ..drafting import Drafter
 from ..search.found import Found, Warm
+from ..search.preset import ExitPreset
 
 
 class Plans(Protocol):
-    """Plans of the model by task, on disk or elsewhere (``store.PlanShelf``). Neither of the two raises."""
+    """Plans of the model by task, on disk or elsewhere (``store.PlanShelf``). None of these raises."""
 
     def get(self, task: str) -> Warm | None: ...
 
     def put(self, task: str, found: Found) -> None: ...
+
+    def get_exit(self, task: str) -> ExitPreset | None: ...
 
 
 @dataclass
 class Memories:
     """A drafter takes part by ``memory`` and ``recall``; and in plans by ``task``, ``begin_with`` and ``found``.
 
-    One that exits early is told by ``trained_for`` which ``exits`` the model was trained for.
+    One that exits early is told by ``trained_for`` which ``exits`` the model was trained for; with a ``preset_task`` it
+    is given the preset kept for that by ``use``.
     """
 
     plans: Plans | None = None
     exits: Sequence[int] = ()
     _by_spec: dict[str, Any] = field(default_factory=dict)
+    _presets: dict[str, ExitPreset | None] = field(default_factory=dict)  # by task, as they were when first asked for
     _given: WeakValueDictionary[int, Any] = field(default_factory=WeakValueDictionary)  # by id: few can be hashed
 
     def give(self, spec: str, drafter: Any) -> Drafter:
         """``drafter`` with what earlier ones of the same name and options found out."""
         if hasattr(drafter, "trained_for"):
             drafter.trained_for(self.exits)
+        if (task := getattr(drafter, "preset_task", "")) and (preset := self._preset(task)) is not None:
+            drafter.use(preset)
         memory = getattr(drafter, "memory", None)
         if memory is not None:
             if spec not in self._by_spec:
@@ -57,6 +64,11 @@ class Memories:
         task, found = getattr(drafter, "task", None), getattr(drafter, "found", None)
         if self.plans is not None and task is not None and found is not None:
             self.plans.put(task, found)
+
+    def _preset(self, task: str) -> ExitPreset | None:
+        if task not in self._presets:
+            self._presets[task] = None if self.plans is None else self.plans.get_exit(task)
+        return self._presets[task]
 
     def _warm(self, drafter: Any) -> None:
         task = getattr(drafter, "task", None)
