@@ -101,7 +101,7 @@ def test_the_preset_is_what_the_model_has_when_it_is_loaded_again(
     run("sweep", trained, "--prompts", prompts, "--tokens", 30, "--cache", cache)
     shelf = skipstone.load(trained, cache=cache, progress=lambda line: None).plans
     assert isinstance(shelf, PlanShelf)
-    preset = shelf.get_exit("")
+    preset = shelf.get_exit("default")
     assert isinstance(preset, ExitPreset)
     assert (preset.layer, preset.depth, preset.speed) == (fast[0].exit, fast[0].depth, 1.4)
 
