@@ -31,6 +31,7 @@ def test_a_trained_checkpoint_drafts_with_its_exit_beside_plain_decoding_of_its_
     assert_says(second, r"maths +transformers generate")
     assert_says(second, r"none \(plain decoding\) .* 1\.00 ")
     assert_says(second, r"exit:layer=3,depth=1 .*yes")
+    assert_says(second, r"exit  .*yes")
     assert_says(second, r"story ")
 
 

@@ -67,11 +67,11 @@ def warm_model(load: Any, warm: Warm | None) -> tuple[LanguageModel, Plans]:
 
 def test_a_preset_is_drafted_with_by_those_who_ask_for_its_task(load: Any) -> None:
     model, _ = warm_model(load, None)
-    drafter = model._drafter("exit:task=stories")
+    drafter = model.make("exit:task=stories")
     assert (drafter.plan, drafter.options.depth, drafter.options.width) == (LayerPlan.until(3), 2, 2)
     assert drafter.head.size == 40
-    assert model._drafter("exit:task=sums").dynamic is not None
-    assert model._drafter("exit").dynamic is not None
+    assert model.make("exit:task=sums").dynamic is not None
+    assert model.make("exit").dynamic is not None
     assert generate(model, "exit:task=stories", 40) == generate(model, "none", 40)
 
 
@@ -86,7 +86,7 @@ def test_a_plan_found_is_kept_and_tried_first_by_the_next_process(load: Any) -> 
     kept = begun_with(first)
     assert kept is not None
     second = load()
-    drafter = second._drafter(DRAFTER)
+    drafter = second.make(DRAFTER)
     assert drafter.tuned.tuner.warm == kept
     assert generate(second) == tokens == generate(second, "none")
     trial = next(event for event in drafter.tuned.tuner.events if event.what == "trial")
@@ -96,7 +96,7 @@ def test_a_plan_found_is_kept_and_tried_first_by_the_next_process(load: Any) -> 
 def test_a_settled_plan_that_pays_ends_the_search_with_one_trial(load: Any) -> None:
     kept = _found(load)
     model, _ = warm_model(load, Warm(kept.plan, settled=True))
-    drafter = model._drafter(DRAFTER)
+    drafter = model.make(DRAFTER)
     generate(model, tokens=60)
     assert [event.what for event in drafter.tuned.tuner.events][:3] == ["trial", "adopted", "settled"]
 
@@ -104,7 +104,7 @@ def test_a_settled_plan_that_pays_ends_the_search_with_one_trial(load: Any) -> N
 def test_a_kept_plan_that_does_not_pay_is_one_lost_trial(load: Any) -> None:
     useless = LayerPlan.skipping(6, [0], [0])  # the one layer that says much
     model, plans = warm_model(load, Warm(useless, settled=True))
-    drafter = model._drafter(DRAFTER)
+    drafter = model.make(DRAFTER)
     generate(model)
     first, second = [event for event in drafter.tuned.tuner.events if event.what == "trial"][:2]
     assert first.plan == useless

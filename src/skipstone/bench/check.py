@@ -107,7 +107,7 @@ def run_check(
     requests = [model.request(prompt, settings) for prompt in prompts]
     for request in requests:
         request.check(model.network.vocab_size, model.network.context)
-    drafter = make_drafter(spec.drafter, model.network)
+    drafter = model.make(spec.drafter)
     comparison = Comparison(model, drafter, references or References(model, spec.against))
     for index, request in enumerate(requests):
         comparison.add(report, index, request)
@@ -216,7 +216,7 @@ def only_near_ties(model: LanguageModel, spec: str, request: Request) -> bool:
     """Whether near-ties are all that parts a drafted text from the plain one. Decodes both anew."""
     references = References(model, "plain")
     report = CheckReport(model.name, spec, references.against, "", model.loaded.network.weights)
-    Comparison(model, make_drafter(spec, model.network), references).add(report, 0, request)
+    Comparison(model, model.make(spec), references).add(report, 0, request)
     return bool(report.near_ties) and not report.differences
 
 

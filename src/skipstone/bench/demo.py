@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
-from ..plugins import make_drafter
 from ..request import Request
 from ..telemetry import Summary
 from ..text.language_model import LanguageModel
@@ -111,7 +110,7 @@ def _decode(model: LanguageModel, request: Request, drafter: str) -> tuple[list[
     """Output tokens, seconds from prompt to last token, and the figures of the run."""
     summary = Summary()
     capacity = len(request.prompt) + request.max_new_tokens + 64
-    engine = model.engine(capacity=capacity, drafter=make_drafter(drafter, model.network))
+    engine = model.engine(capacity=capacity, drafter=model.make(drafter))
     engine.sinks.append(summary)
     began = perf_counter()
     engine.admit(request)
@@ -129,7 +128,7 @@ def _equal(references: References, request: Request, texts: tuple[list[int], lis
     if first_difference(*texts) is None:
         return "yes"
     model = references.model
-    comparison = Comparison(model, make_drafter(drafter, model.network), references)
+    comparison = Comparison(model, model.make(drafter), references)
     report = CheckReport(model.name, drafter, references.against, "", model.loaded.network.weights)
     comparison.add(report, 0, request)
     return "near-tie" if report.equal else "NO"

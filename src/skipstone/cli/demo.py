@@ -64,7 +64,8 @@ def _trained(layerskip: str | None, cache: Path | None, offline: bool) -> list[T
         _tell(f"left out: the model trained for early exits ({error})")
         return []
     layer = found.exits[0] if found.exits else max(model.network.num_layers // 4, 1)
-    return [_compared(model, [f"exit:layer={layer},depth={depth}" for depth in (1, 2)], trained_prompts())]
+    fixed = [f"exit:layer={layer},depth={depth}" for depth in (1, 2)]
+    return [_compared(model, [*fixed, "exit"], trained_prompts())]
 
 
 def _compared(model: LanguageModel, drafters: list[str], prompts: list[DemoPrompt]) -> Table:

@@ -62,7 +62,7 @@ class LanguageModel:
         self._measure_costs = measure_costs
         self.plans = plans
         self._memories = Memories(plans, loaded.exits)
-        made = self._drafter(drafter)  # a setting that does not fit the model is told at once
+        made = self.make(drafter)  # a setting that does not fit the model is told at once
         drafters = getattr(made, "notes", [])
         self.notes = [*loaded.notes, *self._network_notes(), *drafters]  # what one would not expect of it, a line each
 
@@ -109,13 +109,13 @@ class LanguageModel:
             raise RequestError(f"{given}: both must be 1 or more")
         for request in requests:
             request.check(self.network.vocab_size, self.network.context)
-        return self._run(requests, self._drafter(drafter if drafter is not None else self.drafter), rows, chosen)
+        return self._run(requests, self.make(drafter if drafter is not None else self.drafter), rows, chosen)
 
     def engine(
         self, *, capacity: int, rows: int = 1, drafter: Drafter | None = None, rule: AcceptanceRule | None = None
     ) -> Engine:
         """An engine over this model's network, for those who speak in token ids."""
-        chosen = drafter or self._drafter(self.drafter)
+        chosen = drafter or self.make(self.drafter)
         return Engine(
             self.network, chosen, capacity=capacity, rows=rows, rule=rule, costs=self.costs if wants(chosen) else None
         )
@@ -164,8 +164,11 @@ class LanguageModel:
         loss = [f"lossy: {self.lossy}; texts are not those of the whole model"] if self.lossy else []
         return loss + [note for each in wrapped(self.network) for note in getattr(each, "notes", [])]
 
-    def _drafter(self, drafter: str | Drafter) -> Drafter:
-        """A drafter for one engine: of a name a new one, as generations may overlap."""
+    def make(self, drafter: str | Drafter) -> Drafter:
+        """A drafter for one engine: of a name a new one, as generations may overlap.
+
+        It knows what the model was trained for, and what earlier ones of the name found out.
+        """
         if isinstance(drafter, str):
             return self._memories.give(drafter, make_drafter(drafter, self.network))
         if not callable(getattr(drafter, "propose", None)):
