@@ -50,7 +50,8 @@ def test_the_drafters_are_listed_with_their_options(run: Run) -> None:
     assert {entry["name"] for entry in entries} == set(drafter_names())
     exits = next(entry for entry in entries if entry["name"] == "exit")
     assert "LayerSkip" in exits["summary"]
-    assert {"name": "depth", "type": "int", "default": 4, "help": "tokens drafted at most"} in exits["options"]
+    help = "tokens drafted at most; 0: as pays, or 4 with a given layer"
+    assert {"name": "depth", "type": "int", "default": 0, "help": help} in exits["options"]
     for entry in entries:
         assert entry["name"] in text
         assert all(option["name"] in text and option["help"] for option in entry["options"])
