@@ -90,3 +90,8 @@ def loss_of(network: Network) -> str:
     A network that is lossy says so in ``lossy``; one that wraps it as ``inner`` need not say anything.
     """
     return next((said for each in wrapped(network) if (said := getattr(each, "lossy", ""))), "")
+
+
+def chains_only(network: Network) -> bool:
+    """Whether siblings would cost what the network is there for."""
+    return any(getattr(each, "chains_only", False) for each in wrapped(network))

@@ -103,6 +103,15 @@ def _require(ok: bool, name: str, given: object, want: str) -> None:
         raise RequestError(f"{name}={given!r} is out of range: use {want}")
 
 
+def said_by(params: SamplingParams, logits: Tensor, positions: Sequence[int]) -> list[int]:
+    """What ``logits`` [N, V] after ``positions`` [N] of a text would have said, by temperature and the text's noise."""
+    if params.temperature == 0:
+        return logits.argmax(-1).tolist()
+    scores = widened(logits) / params.temperature
+    keys = [noise.key(params.seed, position + 1, Stream.TOKEN) for position in positions]
+    return [int(winners(row, 1, key)[1]) for row, key in zip(scores, keys, strict=True)]
+
+
 class RowSampler:
     """The sampling state of one row: its history as counts, its constraint, the key of its noise.
 
@@ -211,10 +220,7 @@ class RowSampler:
 
         A judgement of a plan on text long chosen: penalties, constraint and cuts of back then are left out.
         """
-        if self.greedy:
-            return logits.argmax(-1).tolist()
-        scores = widened(logits) / self.params.temperature
-        return [int(self.best(row, p + 1 - self.length)[1]) for row, p in zip(scores, positions, strict=True)]
+        return said_by(self.params, logits, positions)
 
     def best(self, scores: Tensor, depth: int, count: int = 1, stream: Stream = Stream.TOKEN) -> tuple[Tensor, Tensor]:
         """The best ``count`` of what ``perturbed`` makes of processed scores [V]: their values and tokens [count]."""

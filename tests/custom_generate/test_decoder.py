@@ -47,7 +47,7 @@ def test_weights_that_change_between_calls_count():
     assert torch.equal(call(model, ONE, custom_generate=decode, max_new_tokens=8), call(model, ONE, max_new_tokens=8))
 
 
-@pytest.mark.parametrize("drafter", ["ngram", "skip", "swift:beta=0"])
+@pytest.mark.parametrize("drafter", ["ngram", "skip", "swift:beta=0", "exit:budget=1"])
 def test_a_model_that_is_gone_is_forgotten(drafter: str):
     model, decode = tiny_network(layers=4).model, Decoder()
     call(model, ONE, custom_generate=decode, drafter=drafter, max_new_tokens=2)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from decoding import network
 from skipstone.draft.exit import ExitDrafter
 from skipstone.engine import Engine
 from skipstone.errors import PlanError, UsageError
+from skipstone.kernels.exact import ExactNetwork
 from skipstone.network import Network
 from skipstone.request import Request
+from skipstone.telemetry import StepRecord, Timing
 from skipstone.testing import check_drafter, tiny_network
 
 
@@ -74,3 +77,51 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]):
 def test_an_exit_that_leaves_nothing_to_verify_with_is_refused(layers: int):
     with pytest.raises(PlanError, match=f"the model has {layers} layers"):
         ExitDrafter(ExitDrafter.Options(layer=layers), tiny_network(layers=layers))
+
+
+def _drafted(net: Network, options: ExitDrafter.Options, more: int = 30) -> list[StepRecord]:
+    drafter = ExitDrafter(options, net)
+    drafter.trained_for([2])
+    summary: list[StepRecord] = []
+    sink = SimpleNamespace(record=summary.append)
+    engine = Engine(net, drafter, capacity=100, sinks=[sink])
+    engine.admit(Request([5, 9], more))
+    while engine.busy:
+        engine.step()
+    return summary
+
+
+def test_depth_alone_is_limited_by_depth_and_width_by_width():
+    net = tiny_network(agreeing=0.5)
+    one_deep = _drafted(net, ExitDrafter.Options(depth=1, width=4))
+    assert max(record.drafted for record in one_deep) == 1
+    assert max(record.nodes for record in one_deep) > 1
+    chains = _drafted(net, ExitDrafter.Options(width=1))
+    assert all(record.nodes == record.drafted for record in chains)
+
+
+def test_where_every_last_bit_counts_no_siblings_are_drafted_unless_asked_for():
+    net = ExactNetwork(tiny_network(agreeing=0.5))
+    assert all(record.nodes == record.drafted for record in _drafted(net, ExitDrafter.Options()))
+    assert any(record.nodes > record.drafted for record in _drafted(net, ExitDrafter.Options(width=3)))
+
+
+def test_a_draft_that_was_thrown_away_counts_as_wrong():
+    """Where a token holds no numbers, whoever drafts it drafts in vain, again and again unless that is learnt."""
+    net = tiny_network(agreeing=0.6)
+    drafter = ExitDrafter(ExitDrafter.Options(), net)
+    drafter.trained_for([2])
+    sights = drafter.dynamic.finder._of(2)
+    before = sights.agreement.share
+    drafter.dynamic.untold[0] = sights
+    drafter.observe(StepRecord(0, 0, 0, 0, 0, 1, Timing()))
+    assert sights.agreement.share < before
+
+
+def test_cycles_that_take_longer_than_their_prices_count_as_worth_less():
+    net = tiny_network(agreeing=0.6)
+    drafter = ExitDrafter(ExitDrafter.Options(), net)
+    for _ in range(200):
+        drafter.dynamic.expected[0] = 10.0
+        drafter.observe(StepRecord(0, 1, 1, 1, 0, 2, Timing(draft_s=0.005, verify_s=0.008)))
+    assert drafter.dynamic.finder.slower == pytest.approx(1.3, abs=0.03)

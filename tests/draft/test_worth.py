@@ -38,7 +38,7 @@ def flat(layers: int = 12, exit_layer: int = 3) -> ExitPrices:
 
 def drafted(picks: list[Pick], prices: ExitPrices, most: int = 17) -> tuple[int, tuple[int, ...]]:
     """Tokens looked at, and the widths kept."""
-    worth = Worth(KNOWING, prices, 1.2 / prices.plain, 1, most)
+    worth = Worth(KNOWING, prices, 1.2 / prices.plain, [99], most)
     seen: list[list[Pick]] = []
     for each in picks:
         seen.append([each])

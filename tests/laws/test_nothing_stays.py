@@ -34,8 +34,11 @@ def test_chunks_branches_rows_exits_and_skips_do_not_show(name: str):
     check_network(network(name))
 
 
-@pytest.mark.parametrize("drafter", ["skip:plan=uniform,depth=3", "skip:plan=uniform,depth=3,width=3", "ngram:min=1"])
-@pytest.mark.parametrize("prompt", [[1, 2, 3], [7, 50, 9, 50], [21, 5], [40, 41, 40, 41]])
+@pytest.mark.parametrize(
+    "drafter",
+    ["skip:plan=uniform,depth=3", "skip:plan=uniform,depth=3,width=3", "ngram:min=1", "exit:layer=1", "exit:window=2"],
+)
+@pytest.mark.parametrize("prompt", [[1, 2, 3], [7, 50, 9, 50], [21, 5], [40, 41, 40, 41], [7, 60, 9]])
 def test_a_guess_that_makes_no_numbers_does_not_change_the_text(drafter: str, prompt: list[int]):
     net = tiny_network(layers=4, agreeing=0.6)
     net.model.model.embed_tokens.weight.data[58:] = float("nan")

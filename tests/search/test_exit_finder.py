@@ -2,18 +2,23 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from skipstone.bench.planted.random import Shape, exit_form, random_llama
+from skipstone.cost import Step
 from skipstone.draft.exit import ExitDrafter
 from skipstone.engine import Engine
 from skipstone.errors import UsageError
 from skipstone.hf.prepare import prepare
 from skipstone.network import Network
 from skipstone.request import Request
+from skipstone.sampling import SamplingParams
 from skipstone.search.exit_finder import ExitOptions
 from skipstone.search.exit_prices import At, ExitPrices, Heads, forecast
+from skipstone.search.exit_sample import ExitSample
 from skipstone.search.exit_sights import ExitSights
 from skipstone.search.pricing import Uniform
 from skipstone.telemetry import Summary
@@ -106,10 +111,59 @@ def test_when_the_redundant_depth_moves_taps_show_it():
     assert second.dynamic.finder.exit == 5
 
 
-@pytest.mark.parametrize("given", [{"window": 1}, {"share": 0.0}, {"share": 1.5}, {"deepest": 0}, {"loan": -1}])
+@pytest.mark.parametrize("given", [{"window": 1}, {"share": 0.0}, {"share": 1.5}, {"deepest": 0}])
 def test_options_that_leave_nothing_to_choose_by_are_refused(given: dict[str, float]):
     with pytest.raises(UsageError, match="use"):
         ExitOptions(**given)
+
+
+def test_engines_of_other_sizes_do_not_make_each_other_think():
+    """Rows and context at hand alternate; each has its own prices and choice."""
+    drafter = tuned(net := planted(4))
+    decoded(net, drafter, [3, 5, 7])
+    finder = drafter.dynamic.finder
+    costs = Counted(Uniform(12))
+    states = [SimpleNamespace(history=[[0] * 9] * rows, rows=range(rows), costs=costs) for rows in (1, 8)]
+    for state in states * 40:
+        assert finder.choose(state) is not None
+    asked = costs.asked
+    for state in states * 10:
+        finder.choose(state)
+    assert costs.asked == asked
+
+
+class Counted:
+    def __init__(self, costs: Uniform) -> None:
+        self.costs, self.asked = costs, 0
+
+    def ms(self, step: Step) -> float:
+        self.asked += 1
+        return self.costs.ms(step)
+
+
+def test_streams_of_a_network_that_was_moved_are_dropped():
+    drafter = tuned(net := planted(4))
+    decoded(net, drafter, [3, 5, 7])
+    finder = drafter.dynamic.finder
+    moved = ExitSample({2: torch.zeros(99, 48, dtype=torch.float64)}, range(99), [1] * 99, SamplingParams())
+    finder._samples = [moved]
+    seen = finder.sights[2].agreement.of
+    finder.work(SimpleNamespace(network=net, history=[[0] * 9], limits=SimpleNamespace(nodes=9)), net.logits)
+    assert finder.sights[2].agreement.of == seen
+
+
+def test_numbers_that_are_none_make_no_choice_likely():
+    sights = ExitSights()
+    ExitSample({}, range(3), [1, 2, 3], SamplingParams()).judge(torch.full((3, 9), float("nan")), sights)
+    assert sights.agreement.share < 0.5
+
+
+def test_rows_are_not_sure_at_the_same_time():
+    unsure = seen({0.95: 0.95, 0.05: 0.02})
+    assert (
+        forecast(unsure, prices(), 8 / prices().plain, 8, 16).tokens
+        < 8 * forecast(unsure, prices(), 1 / prices().plain, 1, 16).tokens
+    )
 
 
 # what an exit is worth

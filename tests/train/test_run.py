@@ -170,8 +170,8 @@ def test_training_goes_on_with_an_adapter_and_compares_with_the_model_it_is_for(
     ("given", "kind", "said"),
     [
         ({}, UsageError, "is to be trained further: give its lora_rank too"),
-        ({"lora_rank": 3}, UsageError, "has r 2, the recipe 3: give the ranks it was trained with"),
-        ({"lora_rank": 2, "exits": [2], "lora_early_rank": 4}, CheckpointError, "does not fit the model"),
+        ({"lora_rank": 3}, UsageError, "has r 2, the recipe 3: give the ranks"),
+        ({"lora_rank": 2, "exits": [2], "lora_early_rank": 4}, UsageError, "has rank_pattern {}, the recipe "),
         ({"lora_rank": 2, "adapter": "nowhere"}, CheckpointError, "is no adapter folder"),
     ],
 )

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from ..accept import Pick
 from ..drafting import DraftState
+from ..network import chains_only
 from ..plan import LayerPlan
-from ..search.exit_finder import ExitChoice, ExitFinder
+from ..search.exit_finder import ExitFinder
 from ..search.exit_prices import Heads
 from ..search.exit_sample import ExitSample
+from ..search.exit_sights import ExitSights
+from ..search.exit_view import ExitChoice
 from ..telemetry import StepRecord
 from ..tree import Draft, Feedback, Verified
 from .chain import Backbone
@@ -21,6 +24,8 @@ from .head import DraftHead
 from .worth import Worth
 
 _CHOICES = 4  # at each depth, of which as many are kept as are worth it
+_CYCLES = 64  # that the comparison of times with prices rests on
+_OUTLIER = 2.0  # times its price, that one cycle counts for at most
 
 
 @dataclass
@@ -37,12 +42,14 @@ class LearntExits:
 
 @dataclass
 class DynamicExit:
-    """``depth`` and ``width`` at most; 0: as pays."""
+    """``depth`` and ``width`` at most; 0: as pays. Rows are this drafter's own."""
 
     learnt: LearntExits
     head: DraftHead
     depth: int = 0
     width: int = 0
+    untold: dict[int, ExitSights] = field(default_factory=dict)  # by row: whose draft has not come back yet
+    expected: dict[int, float] = field(default_factory=dict)  # by row: milliseconds that the cycle should take it
 
     @property
     def finder(self) -> ExitFinder:
@@ -53,13 +60,13 @@ class DynamicExit:
             self.finder.heads = self._heads()
             searched = self.finder.work(state, self.head.score)
             choice = self.finder.choose(state)
-            if choice is not None and self.head.auto:
-                self.head.hold(choice.prices.head is not True)
             watched = self.finder.watched()
         depth = min(self.depth or self.finder.options.deepest, state.limits.depth)
         if choice is None or depth < 1:
-            seen = _Seen(self.learnt, state, watched)
+            seen = _Seen(self, state, watched)
             return replace(state.nothing(), search_s=searched, feedback=Feedback(seen, watched))
+        if self.head.auto:
+            self.head.hold(choice.prices.head is not True)
         return replace(self._draft(state, choice, depth, watched), search_s=searched)
 
     def _heads(self) -> Heads:
@@ -70,51 +77,81 @@ class DynamicExit:
 
     def _draft(self, state: DraftState, choice: ExitChoice, depth: int, watched: tuple[int, ...]) -> Draft:
         most = min(choice.prices.most, state.limits.nodes)
-        width = (self.width or _CHOICES) if state.rule.lossless else 1
-        worth = Worth(choice.sights, choice.prices, choice.rate, len(state.rows), most)
+        worth = Worth(choice.sights, choice.prices, choice.rate, state.limits.depths, most)
         plan, early = LayerPlan.until(choice.exit), tuple(layer for layer in watched if layer < choice.exit)
-        backbone = Backbone(state, plan, depth, self.head, width, worth, taps=early)
-        seen = _Seen(self.learnt, state, watched, choice, backbone, worth, picks=backbone.picks)
+        backbone = Backbone(state, plan, depth, self.head, self._width(state), worth, taps=early)
+        seen = _Seen(self, state, watched, _Cycle(choice.sights, backbone, worth, backbone.picks))
         draft = backbone.resumed(backbone.draft(worth.widths()))
+        self.untold |= dict.fromkeys(state.rows, choice.sights)
+        if state.costs is not None:
+            self.expected |= dict.fromkeys(state.rows, worth.ms / len(state.rows))
         return replace(draft, feedback=Feedback(seen, tuple(layer for layer in watched if layer > choice.exit)))
 
+    def _width(self, state: DraftState) -> int:
+        """Choices looked at for each token."""
+        if not state.rule.lossless or (not self.width and chains_only(state.network)):
+            return 1
+        return self.width or _CHOICES
+
     def observe(self, record: StepRecord) -> None:
+        lost, expected = self.untold.pop(record.row, None), self.expected.pop(record.row, 0.0)
         with self.learnt.lock:
             self.finder.observe(record)
+            if lost is not None:  # a draft that made numbers which are not finite was as wrong as can be
+                lost.see([1.0], None)
+            elif expected:
+                self._compare(1e3 * (record.timing.draft_s + record.timing.verify_s) / expected)
+
+    def _compare(self, ratio: float) -> None:
+        """Of a cycle's time to what it should have taken: picking tokens and much else is in no price."""
+        kept = self.finder.slower * (1 - 1 / _CYCLES) + min(ratio, _OUTLIER) / _CYCLES
+        self.finder.slower = max(kept, 1.0)
+
+    def forget(self, row: int) -> None:
+        """The text in ``row`` is over."""
+        self.untold.pop(row, None)
+        self.expected.pop(row, None)
+
+
+@dataclass(frozen=True)
+class _Cycle:
+    """A draft on its way to verification; ``picks`` are all that were looked at, run or not."""
+
+    sights: ExitSights
+    backbone: Backbone
+    worth: Worth
+    picks: list[list[Pick]]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a verification says of the choices that were looked at, run or not, and of other exits' streams."""
+    """What a verification says of the choices that were looked at, and of other exits' streams."""
 
-    learnt: LearntExits
+    drafter: DynamicExit
     state: DraftState
     watched: tuple[int, ...]
-    choice: ExitChoice | None = None
-    backbone: Backbone | None = None
-    worth: Worth | None = None
-    picks: list[list[Pick]] = field(default_factory=list)
+    cycle: _Cycle | None = None
 
     def __call__(self, verified: Verified) -> None:
-        with self.learnt.lock:
-            self._learn(verified)
+        self.drafter.untold.pop(self.state.rows[verified.place], None)
+        with self.drafter.learnt.lock:
+            if self.cycle is not None:
+                self._learn(self.cycle, verified)
             if self.watched and verified.said:
-                self.learnt.finder.collect(self._sample(verified))
+                self.drafter.finder.collect(self._sample(verified))
 
-    def _learn(self, verified: Verified) -> None:
+    def _learn(self, cycle: _Cycle, verified: Verified) -> None:
         """Of each choice on the backbone whose successor the target named."""
-        if self.choice is None or self.worth is None:
-            return
         for depth, (node, said) in enumerate(zip(verified.nodes, verified.said, strict=True)):
-            if node != depth or depth >= len(self.picks):
+            if node != depth or depth >= len(cycle.picks):
                 return
-            tokens = self.picks[depth][verified.place].tokens
+            tokens = cycle.picks[depth][verified.place].tokens
             right = tokens.index(said) if said in tokens else None
-            self.choice.sights.see(self.worth.probabilities[depth][verified.place], right)
+            cycle.sights.see(cycle.worth.probabilities[depth][verified.place], right)
 
     def _sample(self, verified: Verified) -> ExitSample:
-        early = {} if self.backbone is None else self.backbone.streams(verified.place, verified.nodes)
+        early = {} if self.cycle is None else self.cycle.backbone.streams(verified.place, verified.nodes)
         streams: dict[int, Tensor] = {**early, **verified.taps}
         first = len(self.state.history[verified.place]) - 1
         positions = range(first, first + len(verified.said))
-        return ExitSample(streams, positions, verified.said, self.state.samplers[verified.place])
+        return ExitSample(streams, positions, verified.said, self.state.samplers[verified.place].params)

@@ -104,6 +104,8 @@ class ExitDrafter:
 
     def release(self, row: int) -> None:
         self.head.release(row)
+        if self.dynamic is not None:
+            self.dynamic.forget(row)
 
     def propose(self, state: DraftState) -> Draft:
         if self.dynamic is not None:

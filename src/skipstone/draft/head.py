@@ -16,7 +16,7 @@ from torch import Tensor
 from ..cost import CostModel, Step, expected_tokens
 from ..drafting import DraftState
 from ..errors import UsageError
-from ..network import Network
+from ..network import Network, for_once
 from ..plan import LayerPlan
 from ..telemetry import StepRecord
 
@@ -84,7 +84,7 @@ class DraftHead:
 
     def score(self, hidden: Tensor) -> Tensor:
         """[B, N, S] of the first S tokens, all where the head is not narrow, from hidden states [B, N, H]."""
-        return self._part(hidden) if self.narrow else self.network.logits(hidden)
+        return self._part(hidden) if self.narrow else for_once(self.network).logits(hidden)
 
     def release(self, row: int) -> None:
         self._texts.pop(row, None)

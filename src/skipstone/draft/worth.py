@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..accept import Pick
@@ -15,31 +16,31 @@ class Worth:
 
     ``rate`` is what a millisecond is worth, in tokens of all rows. A look (the draft's head) says how likely choices
     are the target's. Running a choice costs a pass of the early layers, unless it shares one, and a node of the rest.
-    ``most`` nodes in all, the root included.
+    ``most`` nodes in all, the root included; a row has no use for tokens deeper than its own of ``limits``.
     """
 
     sights: ExitSights
     prices: ExitPrices
     rate: float
-    rows: int
+    limits: Sequence[int]
     most: int
     reach: list[list[float]] = field(init=False)  # by depth and row: the chance that all first choices so far are right
-    chances: list[list[list[float]]] = field(
-        default_factory=list
-    )  # by depth, row and choice, if those before are right
+    chances: list[list[list[float]]] = field(default_factory=list)  # by depth, row, choice; if those before are right
     probabilities: list[list[list[float]]] = field(default_factory=list)  # the exit's own, likewise
+    ms: float = 0.0  # that the cycle should take, once ``widths`` are known
 
     def __post_init__(self) -> None:
-        self.reach = [[1.0] * self.rows]
+        self.reach = [[1.0] * len(self.limits)]
 
     def __call__(self, picks: list[list[Pick]]) -> bool:
         """Whether drafting should stop, now that the last of ``picks`` were looked at."""
         probabilities = [_probabilities(pick) for pick in picks[-1]]
+        depth = len(picks)
         chances = [self.sights.chances(row) for row in probabilities]
+        chances = [row if depth <= most else [0.0] * len(row) for row, most in zip(chances, self.limits, strict=True)]
         self.probabilities.append(probabilities)
         self.chances.append(chances)
         self.reach.append([so_far * row[0] for so_far, row in zip(self.reach[-1], chances, strict=True)])
-        depth = len(picks)
         return not self._pays(sum(self.reach[-1]), depth) or not self._look_pays(depth + 1)
 
     def widths(self) -> tuple[int, ...]:
@@ -52,6 +53,8 @@ class Worth:
             gained = brought - self.rate * self.prices.late(depth, count)
             if gained > best:
                 best, taken = gained, count
+        looks = depth * (self.prices.look + self.prices.early[1])
+        self.ms = looks + self.prices.early[taken] + self.prices.rest[depth + taken]
         kept = [place for _, place in candidates[:taken]]
         widths = [1 + kept.count(index) for index in range(depth)]
         widths[-1] -= 1  # its first choice has not run, and is a candidate too
@@ -64,7 +67,7 @@ class Worth:
         """
         last = len(self.chances) - 1
         found = [
-            (sum(self.reach[index][row] * by_row[row][choice] for row in range(self.rows)), index)
+            (sum(self.reach[index][row] * by_row[row][choice] for row in range(len(self.limits))), index)
             for index, by_row in enumerate(self.chances)
             for choice in range(index < last, min(map(len, by_row)))
         ]

@@ -27,7 +27,7 @@ def exits_of(folder: Path, config: Mapping[str, Any], adapters: Sequence[Adapter
     """
     recorded = next((list(adapter.exits) for adapter in reversed(adapters) if adapter.exits), trained_exits(config))
     layers = config.get("num_hidden_layers")
-    if recorded or not isinstance(layers, int) or not is_layerskip(str(folder)):
+    if recorded or not isinstance(layers, int) or not is_layerskip(folder.as_posix()):
         return recorded
     return list(range(1, layers))
 

@@ -22,8 +22,11 @@ class ExactNetwork:
     """``network`` (also ``inner``) in runs of one shape; see ``Network`` for the contract.
 
     Chains come out bit for bit whatever they are cut into. A node that is a sibling sees its path in other slots, hence
-    summed in another order: it is equal within rounding, as without this class.
+    summed in another order: it is equal within rounding, as without this class. So drafters that choose their widths
+    by themselves ask for ``chains_only``.
     """
+
+    chains_only = True
 
     def __init__(self, network: Network, nodes: int = 8) -> None:
         if nodes < 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .book import Tally
@@ -13,10 +14,23 @@ _PRIOR = 8.0  # tokens of a confidence that must have been seen before it counts
 _FADES = 1 - 1 / 256  # what a token's confidence counts for at the next one
 
 
+def by_tenths(confidence: float) -> int:
+    return min(max(int(confidence * _BINS), 0), _BINS - 1)
+
+
+def by_halves(confidence: float) -> int:
+    """The upper half is bin 0, the upper half of the rest bin 1, and so on."""
+    return min(max(-math.frexp(confidence)[1], 0), _BINS - 1) if confidence > 0 else _BINS - 1
+
+
 @dataclass
 class Calibration:
-    """``often`` counts tokens by bins of confidence, older ones counting less; ``bins`` says how many were right."""
+    """``often`` counts tokens by bins of confidence, older ones counting less; ``bins`` says how many were right.
 
+    ``place`` tells the bin of a confidence: by tenths, or by halves where most are small.
+    """
+
+    place: Callable[[float], int] = by_tenths
     bins: list[Tally] = field(default_factory=lambda: [Tally() for _ in range(_BINS)])
     often: list[float] = field(default_factory=lambda: [0.0] * _BINS)
 
@@ -27,7 +41,7 @@ class Calibration:
 
     def add(self, confidence: float, right: bool) -> None:
         self._bin(confidence).add(float(right), 1, _MEMORY)
-        place = _place(confidence)
+        place = self.place(confidence)
         self.often = [count * _FADES for count in self.often]
         self.often[place] += 1
 
@@ -42,13 +56,10 @@ class Calibration:
         return sum(self.often)
 
     def groups(self) -> list[tuple[float, float]]:
-        """(share of all tokens, their confidence) of each bin that was seen, by the middle of the bin."""
-        total = self.count
-        return [(count / total, (place + 0.5) / _BINS) for place, count in enumerate(self.often) if count]
+        """(share of all tokens, their confidence) of each tenth that was seen, by its middle."""
+        often = self.often  # another thread may put a new list in its place
+        total = sum(often)
+        return [(count / total, (place + 0.5) / _BINS) for place, count in enumerate(often) if count]
 
     def _bin(self, confidence: float) -> Tally:
-        return self.bins[_place(confidence)]
-
-
-def _place(confidence: float) -> int:
-    return min(int(confidence * _BINS), _BINS - 1)
+        return self.bins[self.place(confidence)]

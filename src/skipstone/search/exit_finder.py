@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -10,25 +11,26 @@ from ..drafting import DraftState
 from ..errors import UsageError
 from ..telemetry import StepRecord
 from .budget import Budget
-from .exit_prices import At, ExitForecast, ExitPrices, Heads, forecast
-from .exit_sample import ExitSample, Score, surveyed
+from .exit_prices import At, Heads
+from .exit_sample import ExitSample, Score, show, surveyed
 from .exit_sights import ExitSights
+from .exit_view import ExitChoice, ExitView, Known
 from .pricing import costs_of
 
 _FEW = 8  # exits that are surveyed at once; of more, these and then those between the best ones
-_THINK_AGAIN = 16  # proposals between two choices of an exit, fewer while little is known
-_PRICE_AGAIN = 4  # choices between two looks at prices
 _WATCHED = 3  # exits tapped at a time
 _NEARBY = 128  # tokens of context that cost the same
+_NODES = 17  # of a draft that are priced; a deeper one has more
+_VIEWS = 8  # numbers of rows and contexts that are kept in mind
+_EVENTS = 4096
 
 
 @dataclass(frozen=True)
 class ExitOptions:
-    """``window``: positions that exits are compared on. ``share`` of all time for that, ``loan`` plain steps lent."""
+    """``window``: positions that exits are compared on. ``share`` of all time for that, once they were surveyed."""
 
     window: int = 16
     share: float = 0.01
-    loan: int = 80
     deepest: int = 16
 
     def __post_init__(self) -> None:
@@ -36,18 +38,8 @@ class ExitOptions:
             raise UsageError(f"exits compared on {self.window} tokens show nothing: use 2 or more")
         if not 0 < self.share <= 1:
             raise UsageError(f"a budget of {self.share} of the run: use a share above 0, up to 1")
-        if self.loan < 0 or self.deepest < 1:
-            raise UsageError(f"loan={self.loan} and depth={self.deepest}: use 0 or more, and 1 or more")
-
-
-@dataclass(frozen=True)
-class ExitChoice:
-    """What to draft with. ``rate``: tokens of all rows per millisecond that are expected of it."""
-
-    exit: int
-    sights: ExitSights
-    prices: ExitPrices
-    rate: float
+        if self.deepest < 1:
+            raise UsageError(f"a draft of {self.deepest} tokens: use 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +64,16 @@ class ExitFinder:
     trained: bool
     options: ExitOptions = field(default_factory=ExitOptions)
     heads: Heads = field(default_factory=lambda: Heads({True: 0.0}))
+    slower: float = 1.0
     clock: Callable[[], float] = perf_counter
 
     sights: dict[int, ExitSights] = field(default_factory=dict)
     budget: Budget = field(init=False)
     tokens: int = 0
-    history: list[Chosen] = field(default_factory=list)
+    history: deque[Chosen] = field(default_factory=lambda: deque(maxlen=_EVENTS))
+    choice: ExitChoice | None = None  # the newest
+    _views: dict[tuple[int, int], ExitView] = field(default_factory=dict)
     _surveyed: int = 0  # positions that a survey has shown
-    _thoughts: int = 0  # since then
-    _choice: ExitChoice | None = None
-    _rate: float = 0.0
-    _at: tuple[int, int] = (0, 0)  # rows, part of the context
-    _think_in: int = 0  # proposals until then
-    _price_in: int = 0  # choices until then
-    _prices: dict[int, ExitPrices] = field(default_factory=dict)
     _samples: list[ExitSample] = field(default_factory=list)
     _turn: int = 0  # whose turn it is to be watched
 
@@ -96,71 +84,59 @@ class ExitFinder:
     @property
     def exit(self) -> int | None:
         """What is drafted with, if anything is."""
-        return None if self._choice is None else self._choice.exit
+        return None if self.choice is None else self.choice.exit
 
     @property
     def agreement(self) -> float:
         """Of the exit in use; of none, what one is believed to have."""
-        return 0.5 if self._choice is None else self._choice.sights.agreement.share
+        return 0.5 if self.choice is None else self.choice.sights.agreement.share
 
     def told(self) -> str:
         """In one line, what is drafted with, or why nothing is."""
         if not self.exits:
             return f"not drafting: a model of {self.layers} layers has none to exit from"
-        seen = {layer: self.sights[layer].agreement.share for layer in self.exits if self._seen(layer)}
-        if self._choice is not None:
-            accepted = self._choice.sights.agreement.share
-            return f"drafting with exit {self._choice.exit} of {self.layers} layers, which agrees {accepted:.0%}"
+        if self.choice is not None:
+            accepted = self.choice.sights.agreement.share
+            return f"drafting with exit {self.choice.exit} of {self.layers} layers, which agrees {accepted:.0%}"
+        seen = [layer for layer in self.exits if self._seen(layer)]
         if not seen:
             return "not drafting: too little text so far to compare exits on"
-        best = max(seen, key=lambda layer: self._speed(layer))
+        best = max(seen, key=lambda layer: self.sights[layer].agreement.share * (self.layers - layer))
         hint = ", too little to pay here" if self.trained else ": train it, or use skip or ngram"
-        return f"not drafting: agreement at exit {best} is {seen[best]:.0%}{hint}"
+        return f"not drafting: agreement at exit {best} is {self.sights[best].agreement.share:.0%}{hint}"
 
     # what to draft with
 
     def choose(self, state: DraftState) -> ExitChoice | None:
         """The exit of now; None while plain decoding is faster."""
-        at = (len(state.rows), max(map(len, state.history)) // _NEARBY)
-        if at != self._at or self._think_in <= 0:
-            self._think(state, at)
-        self._think_in -= 1
-        return self._choice
+        view = self._view(state)
+        if view.due():
+            view.think(self._candidates(), self._known(state))
+            exit_layer = None if view.choice is None else view.choice.exit
+            if (self.history[-1].exit if self.history else None) != exit_layer:
+                self.history.append(Chosen(self.tokens, exit_layer, view.speed))
+        self.choice = view.choice
+        return view.choice
 
-    def _think(self, state: DraftState, at: tuple[int, int]) -> None:
-        if at != self._at or self._price_in <= 0:
-            self._prices.clear()
-            self._price_in = _PRICE_AGAIN
-        self._thoughts += 1
-        self._at, self._think_in, self._price_in = at, min(2 * self._thoughts, _THINK_AGAIN), self._price_in - 1
-        known = [layer for layer in self.exits if self.trained or self._seen(layer)]
-        if not known:
-            return
-        plain = len(state.rows) / self._priced(state, known[0]).plain
-        self._rate = max(self._rate, plain)
-        found = {layer: self._forecast(state, layer) for layer in known}
-        best = max(found, key=lambda layer: found[layer].rate)
-        self._rate = max(found[best].rate, plain)
-        pays = found[best].rate > plain
-        self._take_up(best if pays else None, found[best].rate / plain)
+    def _view(self, state: DraftState) -> ExitView:
+        rows, part = len(state.rows), max(map(len, state.history)) // _NEARBY
+        view = self._views.pop((rows, part), None)
+        if view is None:
+            nodes = max(self.options.deepest + 1, _NODES)
+            view = ExitView(self.layers, At(rows, part * _NEARBY + _NEARBY // 2, nodes))
+        self._views[rows, part] = view  # the newest one last
+        if len(self._views) > _VIEWS:
+            self._views.pop(next(iter(self._views)))
+        return view
 
-    def _take_up(self, layer: int | None, speed: float) -> None:
-        if not self.history or self.history[-1].exit != layer:
-            self.history.append(Chosen(self.tokens, layer, speed))
-        self._choice = None
-        if layer is not None:
-            self._choice = ExitChoice(layer, self._of(layer), self._prices[layer], self._rate)
+    def _candidates(self) -> Sequence[int]:
+        """Exits something is known of; at first all that the model was trained for."""
+        seen = [layer for layer in self.exits if self._seen(layer)]
+        return seen or (self.exits if self.trained else ())
 
-    def _forecast(self, state: DraftState, layer: int) -> ExitForecast:
-        prices, rows = self._priced(state, layer), len(state.rows)
-        return forecast(self._of(layer), prices, self._rate, rows, self.options.deepest)
-
-    def _priced(self, state: DraftState, layer: int) -> ExitPrices:
-        if layer not in self._prices:
-            rows, part = self._at
-            at = At(rows, part * _NEARBY + _NEARBY // 2, self.options.deepest + 1)
-            self._prices[layer] = at.prices(costs_of(state.costs, self.layers), self.layers, layer, self.heads)
-        return self._prices[layer]
+    def _known(self, state: DraftState) -> Known:
+        costs = costs_of(state.costs, self.layers)
+        return Known(self._of, costs, self.heads, self.slower, self.options.deepest)
 
     def _of(self, layer: int) -> ExitSights:
         if layer not in self.sights:
@@ -169,13 +145,6 @@ class ExitFinder:
 
     def _seen(self, layer: int) -> bool:
         return layer in self.sights and self.sights[layer].seen
-
-    def _speed(self, layer: int) -> float:
-        """Over plain decoding, as it was last priced; agreement where it never was."""
-        if layer not in self._prices:
-            return self.sights[layer].agreement.share
-        found = forecast(self._of(layer), self._prices[layer], self._rate, self._at[0], self.options.deepest)
-        return found.rate * self._prices[layer].plain / self._at[0]
 
     # what is seen
 
@@ -192,17 +161,12 @@ class ExitFinder:
         if due:
             self._survey(state, score)
         else:
-            self._look_at_samples(score)
+            self._look_at_samples(state, score)
+        for view in self._views.values():
+            view.forget_thoughts()
         seconds = self.clock() - began
         self.budget.spent_ms += 1e3 * seconds
         return seconds
-
-    def _survey_due(self, state: DraftState) -> bool:
-        """Once there is half a window of text, and again with a whole one."""
-        window = self.options.window
-        if self._surveyed >= window or not self.exits:
-            return False
-        return _room(state, window) >= (window if self._surveyed else window // 2)
 
     def watched(self) -> tuple[int, ...]:
         """Exits whose streams are wanted of the next verification: none while there is no time to look at them."""
@@ -215,43 +179,48 @@ class ExitFinder:
 
     def collect(self, sample: ExitSample) -> None:
         """Streams of a verification, to be looked at when there are enough."""
-        self._samples.append(sample)
+        if sum(map(len, self._samples)) < self.options.window:
+            self._samples.append(sample)
 
     def _distance(self, layer: int) -> float:
         """Of an exit from the one in use, or from being any use."""
-        return abs(layer - self.exit) if self.exit is not None else -self._speed_if_seen(layer)
+        if self.exit is not None:
+            return abs(layer - self.exit)
+        return -self.sights[layer].agreement.share if self._seen(layer) else 0.0
 
-    def _speed_if_seen(self, layer: int) -> float:
-        return self._speed(layer) if self._seen(layer) else 0.0
-
-    def _look_at_samples(self, score: Score) -> None:
+    def _look_at_samples(self, state: DraftState, score: Score) -> None:
         self._turn += 1
-        for sample in self._samples:
-            for layer in sample.streams:
-                sample.show(score, layer, self._of(layer))
+        network = state.network
+        fitting = [sample for sample in self._samples if sample.fits(network.device, network.dtype)]
         self._samples.clear()
-        self._think_in = 0
+        for layer in sorted({layer for sample in fitting for layer in sample.streams}):
+            show(fitting, layer, score, self._of(layer))
+
+    def _survey_due(self, state: DraftState) -> bool:
+        """Once there is half a window of text, and again with a whole one."""
+        window = self.options.window
+        if self._surveyed >= window or not self.exits:
+            return False
+        return _room(state, window) >= (window if self._surveyed else window // 2)
 
     def _survey(self, state: DraftState, score: Score) -> None:
-        sample = surveyed(state, self.exits, self.options.window)
-        self._surveyed, self._thoughts, self._think_in = len(sample), 0, 0
-        self._at = (len(state.rows), max(map(len, state.history)) // _NEARBY)
-        shown = list(_spread(self.exits, _FEW))
-        self._rate = max(self._rate, len(state.rows) / self._priced(state, shown[0]).plain)
-        for layer in shown:
-            sample.show(score, layer, self._of(layer))
-        while (between := self._between(state, shown)) is not None:
-            sample.show(score, between, self._of(between))
-            shown.append(between)
+        """All exits of the newest text; more are shown between the best one and the one below it."""
+        sample = [surveyed(state, self.exits, self.options.window)]
+        self._surveyed = len(sample[0])
+        shown: list[int] = []
+        more: Sequence[int] = _spread(self.exits, _FEW)
+        while more:
+            for layer in more:
+                show(sample, layer, score, self._of(layer))
+            shown += more
+            more = self._between(state, shown)
 
-    def _between(self, state: DraftState, shown: Sequence[int]) -> int | None:
-        """An exit halfway from the best of those shown to the one below it."""
-        for layer in shown:
-            self._priced(state, layer)
-        best = max(shown, key=self._speed)
+    def _between(self, state: DraftState, shown: Sequence[int]) -> Sequence[int]:
+        view, known = self._view(state), self._known(state)
+        best = max(shown, key=lambda layer: view.forecast(layer, known).rate)
         below = max((layer for layer in shown if layer < best), default=0)
         inside = [layer for layer in self.exits if below < layer < best]
-        return inside[len(inside) // 2] if inside else None
+        return inside[len(inside) // 2 :][:1]
 
 
 def _room(state: DraftState, size: int) -> int:

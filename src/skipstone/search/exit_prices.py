@@ -92,10 +92,11 @@ def forecast(sights: ExitSights, prices: ExitPrices, rate: float, rows: int, dee
     Looking tells how sure the exit is; a token is run where it is sure enough, and the next look follows.
     """
     tokens, ms = float(rows), prices.least
+    groups = sights.groups if rows == 1 else [(1.0, sights.mean)]  # rows are not sure at the same time
     going = reach = 1.0  # the chance that drafting goes on so far; that all so far are right, given that
     for depth in range(1, min(deepest, prices.most - 1) + 1):
         node = prices.late(depth, 1)
-        worth = [(share, chance) for share, chance in sights.groups if rows * reach * chance > rate * node]
+        worth = [(share, chance) for share, chance in groups if rows * reach * chance > rate * node]
         run, right = _sums(worth)
         gain = rows * reach * right - rate * (prices.look + run * node)
         if gain <= 0 or run == 0:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..drafting import DraftState
 from ..network import for_once
 from ..plan import LayerPlan
-from ..sampling import RowSampler, widened
+from ..sampling import SamplingParams, said_by, widened
 from .exit_sights import ExitSights
 from .replay import leave_finite, placed
 from .window import Window
@@ -23,32 +23,45 @@ _CHOICES = 4  # of an exit that are looked at
 
 @dataclass(frozen=True)
 class ExitSample:
-    """``streams[E]`` [n, H] entered layer E at ``positions`` [n]; ``said`` [n] are the target's tokens after them."""
+    """``streams[E]`` [n, H] entered layer E at ``positions`` [n]; ``said`` [n] are the target's tokens after them.
+
+    It outlives the text: nothing of the text's own is held but these.
+    """
 
     streams: Mapping[int, Tensor]
     positions: Sequence[int]
     said: Sequence[int]
-    sampler: RowSampler
+    params: SamplingParams
 
     def __len__(self) -> int:
         return len(self.said)
 
-    def show(self, score: Score, exit_layer: int, sights: ExitSights) -> None:
-        """What the exit would have chosen with a draft's head, [1, n, S] from [1, n, H]."""
-        logits = score(self.streams[exit_layer][None])[0]
-        first = self.sampler.said(logits, self.positions)
-        probabilities = self._scaled(logits).softmax(-1)
-        found = probabilities.topk(min(_CHOICES, logits.shape[-1]))
+    def fits(self, device: torch.device, dtype: torch.dtype) -> bool:
+        """Whether a network has not been moved since."""
+        return all(stream.device == device and stream.dtype == dtype for stream in self.streams.values())
+
+    def judge(self, logits: Tensor, sights: ExitSights) -> None:
+        """By what an exit makes of its streams, logits [n, S]. Numbers that are not finite make no choice likely."""
+        first = said_by(self.params, logits, self.positions)
+        scores = widened(logits) / (self.params.temperature or 1.0)
+        probabilities = scores.softmax(-1).nan_to_num(0.0)
+        best = probabilities.topk(min(_CHOICES, logits.shape[-1]))
         leading = probabilities.gather(1, torch.tensor(first, device=logits.device)[:, None])[:, 0].tolist()
-        rows = zip(first, leading, found.indices.tolist(), found.values.tolist(), self.said, strict=True)
+        rows = zip(first, leading, best.indices.tolist(), best.values.tolist(), self.said, strict=True)
         for token, chance, tokens, values, said in rows:
             others = [(t, v) for t, v in zip(tokens, values, strict=True) if t != token][: _CHOICES - 1]
             chosen = [token, *(t for t, _ in others)]
             sights.see([chance, *(v for _, v in others)], chosen.index(said) if said in chosen else None)
 
-    def _scaled(self, logits: Tensor) -> Tensor:
-        scores = widened(logits)
-        return scores if self.sampler.greedy else scores / self.sampler.params.temperature
+
+def show(samples: Sequence[ExitSample], exit_layer: int, score: Score, sights: ExitSights) -> None:
+    """What the exit would have chosen at all of them; one product with a draft's head."""
+    some = [sample for sample in samples if exit_layer in sample.streams]
+    if not some:
+        return
+    logits = score(torch.cat([sample.streams[exit_layer] for sample in some])[None])[0]
+    for sample, part in zip(some, torch.split(logits, [len(sample) for sample in some]), strict=True):
+        sample.judge(part, sights)
 
 
 def surveyed(state: DraftState, exits: Sequence[int], size: int) -> ExitSample:
@@ -61,9 +74,9 @@ def surveyed(state: DraftState, exits: Sequence[int], size: int) -> ExitSample:
     x = torch.tensor([window.inputs], device=network.device)
     run = network.run(x, placed(state, window), state.cache, full, exits)
     leave_finite(state, window, run.hidden)
-    sampler = state.samplers[window.place]
-    said = sampler.said(network.logits(run.hidden)[0], window.positions)
-    return ExitSample({layer: run.taps[layer][0] for layer in exits}, window.positions, said, sampler)
+    params = state.samplers[window.place].params
+    said = said_by(params, network.logits(run.hidden)[0], window.positions)
+    return ExitSample({layer: run.taps[layer][0] for layer in exits}, window.positions, said, params)
 
 
 def _newest(state: DraftState, size: int) -> Window:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .book import Tally
-from .calibration import Calibration
+from .calibration import Calibration, by_halves
 
 _RECENT = 128.0  # tokens that the agreement of now rests on
 _HOPE, _HOPED = 0.5, 8.0  # agreement that a trained exit is believed to have at first, and tokens that this counts for
@@ -22,7 +22,7 @@ class ExitSights:
 
     agreement: Tally = field(default_factory=Tally)
     first: Calibration = field(default_factory=Calibration)
-    others: Calibration = field(default_factory=Calibration)
+    others: Calibration = field(default_factory=lambda: Calibration(by_halves))
     _scale: float | None = None  # both are worked out when first asked for, between two sights
     _groups: Sequence[tuple[float, float]] | None = None
 
@@ -53,17 +53,24 @@ class ExitSights:
     @property
     def groups(self) -> Sequence[tuple[float, float]]:
         """First choices by confidence: (share of all, chance of being right). While few were seen, some are made up."""
-        if self._groups is None:
+        groups = self._groups
+        if groups is None:
             made_up = _HOPED / (_HOPED + self.first.count)
             seen = [((1 - made_up) * share, self._first(middle)) for share, middle in self.first.groups()]
-            self._groups = [*seen, (made_up, self.agreement.share)]
-        return self._groups
+            self._groups = groups = [*seen, (made_up, self.agreement.share)]
+        return groups
+
+    @property
+    def mean(self) -> float:
+        """The chance of any first choice to be right."""
+        return sum(share * chance for share, chance in self.groups)
 
     def _first(self, confidence: float) -> float:
         """What a first choice of this confidence is worth. Before such were seen: as much more or less than it says
         as all of them together are.
         """
-        if self._scale is None:
+        scale = self._scale
+        if scale is None:
             mean = sum(share * middle for share, middle in self.first.groups())
-            self._scale = self.agreement.share / mean if mean else 1.0
-        return self.first.chance(confidence, min(confidence * self._scale, 1.0))
+            self._scale = scale = self.agreement.share / mean if mean else 1.0
+        return self.first.chance(confidence, min(confidence * scale, 1.0))

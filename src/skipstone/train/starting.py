@@ -125,11 +125,11 @@ def _check_same(adapter: Adapter, settings: Any, wanted: Any) -> None:
     """The recipe's ranks are the adapter's: weights of other shapes have no place."""
     if adapter.kind != "LORA":
         raise UsageError(f"{adapter} is no LoRA adapter: only these are trained further")
-    for name in ("r", "lora_alpha", "use_rslora", "use_dora"):
+    for name in ("r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora"):
         theirs, ours = getattr(settings, name), getattr(wanted, name)
         if theirs != ours:
             told = f"the adapter {adapter.folder} has {name} {theirs}, the recipe {ours}"
-            raise UsageError(f"{told}: give the ranks it was trained with")
+            raise UsageError(f"{told}: give the ranks that `skipstone train` made it with")
 
 
 def _ranks(recipe: Recipe) -> Any:
