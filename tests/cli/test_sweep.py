@@ -162,6 +162,11 @@ def test_a_real_measurement_runs_through(
         (["--prompts", "PROMPTS", "--best", "0"], "best 0"),
         (["--prompts", "PROMPTS", "--exits", "9"], "exit 9 .* 6 layers, use 1 to 5"),
         (["--prompts", "PROMPTS", "--head", "some"], "head='some'"),
+        (["--prompts", "PROMPTS", "--head", "9" * 5000], "head='9999"),
+        (["--prompts", "PROMPTS", "--task", ""], "give --task NAME"),
+        (["--prompts", "PROMPTS", "--task", "a "], "no spaces at its ends"),
+        (["--prompts", "PROMPTS", "--csv", "/"], "--csv /: not a file in a folder that exists"),
+        (["--prompts", "PROMPTS", "--png", "/nowhere/map.png"], "--png /nowhere/map.png: not a file"),
     ],
 )
 def test_what_cannot_be_swept_is_one_line(
@@ -189,7 +194,7 @@ def test_lists_of_numbers_may_hold_ranges() -> None:
     assert numbers("--depths", None) == ()
 
 
-@pytest.mark.parametrize("given", ["", "4,", "a", "6-4", "1.5", "-3", "1-99999"])
+@pytest.mark.parametrize("given", ["", "4,", "a", "6-4", "1.5", "-3", "1-99999", "1-99999999999999999999"])
 def test_what_is_no_list_of_numbers_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match=f'--depths "{given}" is no list of numbers'):
         numbers("--depths", given)

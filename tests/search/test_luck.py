@@ -10,6 +10,8 @@ from simulated import Listed, Objective, Simulation
 
 from skipstone.plan import LayerPlan
 from skipstone.search.guided import GuidedSearcher
+from skipstone.search.in_use import InUse
+from skipstone.search.searcher import Trial
 from skipstone.search.sublayer import Sublayer, plan_without
 
 LAYERS = 16
@@ -79,6 +81,19 @@ def _best_speed(objective: Objective) -> float:
     """With the k least missed sublayers for their price left out, k as is best."""
     order = sorted(objective.missed, key=lambda part: objective.missed[part] / (3 if part.kind == "mlp" else 1))
     return max(objective.speed(plan_without(LAYERS, order[:count])) for count in range(1, len(order) + 1))
+
+
+def test_a_plan_that_does_worse_than_the_one_before_it_gives_it_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    before, lucky = (InUse.taken_up(Trial(plan, 32, 32, 1.3), 0.98, 0) for plan in (BEST, WORSE[0]))
+    before.observe(60, 62)
+    sim.tuner.use, sim.tuner.before = lucky, before
+    lucky.observe(7, 7)
+    assert sim.tuner.choose(sim.state()).plan == WORSE[0]  # too little is known yet
+    lucky.observe(20, 32)
+    assert sim.tuner.choose(sim.state()).plan == BEST
+    assert sim.tuner.before is None
+    assert [event.what for event in sim.tuner.events] == ["returned"]
 
 
 def test_a_contest_is_over_when_the_plan_in_use_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

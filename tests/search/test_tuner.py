@@ -119,15 +119,14 @@ def test_without_a_loan_nothing_is_tried_before_its_time_was_earned():
 
 
 def test_a_loan_is_repaid_before_anything_else_is_tried():
-    budget = Budget(share=0.01, loan_ms=80.0)
+    budget = Budget(share=0.01, advance_ms=80.0)
     assert budget.due(80) == 0
     budget.spent_ms = 80
-    assert budget.due(1) == pytest.approx(100)
-    budget.ran_ms = 8_000
-    assert budget.due(80) == pytest.approx(8_000)
-    budget.loan_ms = 0.0
     assert budget.due(1) == pytest.approx(8_100)
+    budget.ran_ms = 8_000
     assert budget.used == pytest.approx(0.01)
+    budget.advance_ms = 80 + 50  # another one, after a drop
+    assert budget.due(50) == 0
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,11 @@ DAMAGES = [
     _entry(date=7),
     _entry(speeds=[1.4]),
     _entry(speeds={"here": "fast"}),
+    _entry(speeds={"here": 10**400}),
+    _entry(depth=10**400),
+    _entry(head="9" * 5000),
+    _entry(date="\x1b[31mred"),
+    lambda text: text.replace('"stories"', '"sto\\nries"'),
     lambda text: text.replace('"exits": {', '"exits": [], "other": {'),
 ]
 

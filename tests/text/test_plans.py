@@ -71,6 +71,8 @@ def test_a_preset_is_drafted_with_by_those_who_ask_for_its_task(load: Any) -> No
     assert (drafter.plan, drafter.options.depth, drafter.options.width) == (LayerPlan.until(3), 2, 2)
     assert drafter.head.size == 40
     assert model.make("exit:task=sums").dynamic is not None
+    assert any("drafting as its preset says, 2 tokens with exit 3" in line for line in model.told())
+    assert any("exit:task=sums: no preset is kept" in line for line in model.told())
     assert model.make("exit").dynamic is not None
     assert generate(model, "exit:task=stories", 40) == generate(model, "none", 40)
 

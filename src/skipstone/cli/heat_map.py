@@ -19,7 +19,13 @@ _SLOWEST, _FASTEST = 0.5, 2.0  # beyond them the colour stays
 
 def coloured(cells: Cells, exits: Sequence[int], depths: Sequence[int], marked: tuple[int, int] | None) -> Table:
     """A row for each exit, a column for each depth; ``marked`` is the place of the best."""
-    table = Table("exit", *map(str, depths), box=None, title="× plain decoding by exit and depth", title_justify="left")
+    table = Table(
+        "exit",
+        *map(str, depths),
+        box=None,
+        title="× plain decoding by exit and depth, at the best width",
+        title_justify="left",
+    )
     for layer in exits:
         table.add_row(str(layer), *(_cell(cells.get((layer, depth)), (layer, depth) == marked) for depth in depths))
     return table

@@ -13,8 +13,10 @@ def numbers(option: str, given: str | None) -> tuple[int, ...]:
         return ()
     try:
         found = [number for part in given.split(",") for number in _range(part)]
-    except ValueError as error:
-        raise UsageError(f'{option} "{given}" is no list of numbers: write 4,8 or 2-6,12') from error
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f'{option} "{given[:40]}" is no list of numbers: write 4,8 or 2-6,12, up to {_MOST} of them'
+        ) from error
     return tuple(found)
 
 

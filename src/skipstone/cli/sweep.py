@@ -81,6 +81,8 @@ def sweep(
     lists = (numbers("--exits", exits), numbers("--depths", depths), numbers("--widths", widths))
     asked, extent = Asked(*lists, head), Extent(tokens, best, full)
     check_task("sweep", task)
+    if not task:
+        raise UsageError("sweep: a preset needs a label to be asked for by: give --task NAME, or leave it out")
     given = read_prompts(prompts)
     chosen = [as_chat(prompt) if chat else prompt for prompt in given]
     loaded = load(model, dtype=dtype, weights=weights, device=device, cache=cache, offline=offline)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from ..bench.sweep.prediction import Prediction
 from ..bench.sweep.result import Swept
 from ..bench.sweep.setting import Asked
 from ..bench.sweep.sweep import Extent, Sweep
+from ..errors import UsageError
 from ..store import ModelPlans, PlanShelf
 from ..store.atomic import disk_errors, new_file
 from ..text.language_model import LanguageModel
@@ -40,14 +42,27 @@ class Files:
     csv: Path | None = None
     as_json: bool = False
 
+    def check(self) -> None:
+        """Before minutes of sweeping, not after. Raises UsageError for what cannot be written."""
+        for option, file in (("--png", self.png), ("--csv", self.csv)):
+            path = None if file is None else file.expanduser()
+            if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+                raise UsageError(f"{option} {file}: not a file in a folder that exists; choose another")
+
 
 def sweep_now(
     model: LanguageModel, prompts: Sequence[Prompt], what: tuple[Asked, Extent], task: str | None, files: Files
 ) -> None:
     """``task`` None: nothing is kept. Raises StoreError where something cannot be kept or written."""
+    files.check()
     with _bar() as progress:
         swept = Sweep(model, *what, progress=progress).run(prompts)
+    _report(swept, model, task, files)
     _write(swept, files)
+
+
+def _report(swept: Swept, model: LanguageModel, task: str | None, files: Files) -> None:
+    """Keep the preset, and show everything."""
     kept = None if task is None else _keep(model, swept, task)
     if files.as_json:
         entry = None if kept is None or task is None else {"task": task, **kept.exit(task).to_json()}
@@ -55,7 +70,9 @@ def sweep_now(
         return
     _show(swept)
     if kept is not None and task is not None:
-        print(f"\n{exit_description(kept, task)}\nto draft so: --drafter exit:task={task}")
+        print(f"\n{exit_description(kept, task)}\nto draft so: --drafter {quote(f'exit:task={task}')}")
+    elif task is not None:
+        print(f"\nno preset is kept for task {task}; one that was kept before stays")
 
 
 @contextmanager

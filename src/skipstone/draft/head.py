@@ -18,6 +18,7 @@ from ..drafting import DraftState
 from ..errors import UsageError
 from ..network import Network, for_once
 from ..plan import LayerPlan
+from ..search.preset import is_count
 from ..telemetry import StepRecord
 
 HELP = "words the draft's head knows: auto, full, or how many"
@@ -30,8 +31,8 @@ _COVERAGE, _ACCEPTANCE = 0.9, 0.7
 
 def check_head(name: str, head: str) -> None:
     """Raises UsageError for what no head can be."""
-    if head not in ("auto", "full") and not (head.isdecimal() and int(head) >= 1):
-        raise UsageError(f"{name}: head={head!r} is not known: use auto, full or a number of tokens from 1 up")
+    if head not in ("auto", "full") and not is_count(head):
+        raise UsageError(f"{name}: head={head[:40]!r} is not known: use auto, full or a number of tokens from 1 up")
 
 
 @dataclass

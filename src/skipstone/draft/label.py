@@ -7,5 +7,7 @@ from ..errors import UsageError
 
 def check_task(name: str, task: str) -> None:
     """Raises UsageError for what could not be written in a drafter's options; ``name`` is who was given it."""
-    if "," in task or not task.isprintable():
-        raise UsageError(f"{name}: task={task!r} is no label: use printable characters without commas")
+    if "," in task or not task.isprintable() or task != task.strip():
+        raise UsageError(
+            f"{name}: task={task!r} is no label: use printable characters without commas, and no spaces at its ends"
+        )

@@ -63,5 +63,5 @@ def _exits(checkpoint: Checkpoint, adapters: Sequence[Adapter]) -> str:
         return ""
     if not trained_exits(checkpoint.config) and not any(adapter.exits for adapter in adapters):
         return f"by its name it was trained for early exits at every layer, 1 to {exits[-1]}"
-    where = "config.json" if exits == trained_exits(checkpoint.config) else "adapter_config.json"
+    where = "adapter_config.json" if any(adapter.exits for adapter in adapters) else "config.json"
     return f"{where} records trained exits: layers {', '.join(map(str, exits))}"

@@ -19,14 +19,20 @@ def trained_exits(config: Mapping[str, Any]) -> list[int]:
     return sorted({layer for layer in recorded if isinstance(layer, int) and not isinstance(layer, bool) and layer > 0})
 
 
+def _within(exits: list[int], layers: object) -> list[int]:
+    """Those that the model has, where it says how many layers it has."""
+    return [layer for layer in exits if layer < layers] if isinstance(layers, int) else exits
+
+
 def exits_of(folder: Path, config: Mapping[str, Any], adapters: Sequence[Adapter]) -> list[int]:
     """Those of the model in ``folder`` with adapters merged into it: the last one that was trained for exits decides.
 
     facebook's LayerSkip checkpoints record nothing, as their config.json is that of any Llama: they are told by the
     name of their folder, which is their hub id in the cache of the hub.
     """
-    recorded = next((list(adapter.exits) for adapter in reversed(adapters) if adapter.exits), trained_exits(config))
     layers = config.get("num_hidden_layers")
+    found = next((list(adapter.exits) for adapter in reversed(adapters) if adapter.exits), trained_exits(config))
+    recorded = _within(found, layers)
     if recorded or not isinstance(layers, int) or not is_layerskip(folder.as_posix()):
         return recorded
     return list(range(1, layers))

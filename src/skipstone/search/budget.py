@@ -7,16 +7,19 @@ from dataclasses import dataclass
 
 @dataclass
 class Budget:
-    """``share`` of all time goes to the search; up to ``loan_ms`` are lent to it, and repaid before it gets more."""
+    """``share`` of all time goes to the search. ``advance_ms`` it may take before that much is its share: what was lent
+    is repaid before it gets more.
+    """
 
     share: float
-    loan_ms: float = 0.0
+    advance_ms: float = 0.0
     ran_ms: float = 0.0
     spent_ms: float = 0.0
 
     def due(self, ms: float) -> float:
         """Milliseconds that must have run before a trial of about ``ms`` fits."""
-        return (self.spent_ms + ms - self.loan_ms) / self.share
+        taken = self.spent_ms + ms
+        return 0.0 if taken <= self.advance_ms else taken / self.share
 
     @property
     def used(self) -> float:

@@ -11,7 +11,7 @@ from ..plan import LayerPlan
 class Event:
     """One thing the tuner did; ``tokens`` is how many had been emitted, ``ms`` what it took."""
 
-    what: str  # "trial", "again" (either plan of a contest), "adopted", "declined", "dropped", "settled"
+    what: str  # "trial", "again" (either plan of a contest), "adopted", "declined", "returned", "dropped", "settled"
     tokens: int
     plan: LayerPlan | None
     hits: int = 0

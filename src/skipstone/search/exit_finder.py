@@ -23,6 +23,7 @@ _NEARBY = 128  # tokens of context that cost the same
 _NODES = 17  # of a draft that are priced; a deeper one has more
 _VIEWS = 8  # numbers of rows and contexts that are kept in mind
 _EVENTS = 4096
+_TRAINED = 0.5  # agreement that training would hardly better
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class ExitFinder:
     def told(self) -> str:
         """In one line, what is drafted with, or why nothing is."""
         if not self.exits:
-            return f"not drafting: a model of {self.layers} layers has none to exit from"
+            return "not drafting: a model of a single layer has none to exit from"
         if self.choice is not None:
             accepted = self.choice.sights.agreement.share
             return f"drafting with exit {self.choice.exit} of {self.layers} layers, which agrees {accepted:.0%}"
@@ -102,8 +103,10 @@ class ExitFinder:
         if not seen:
             return "not drafting: too little text so far to compare exits on"
         best = max(seen, key=lambda layer: self.sights[layer].agreement.share * (self.layers - layer))
-        hint = ", too little to pay here" if self.trained else ": train it, or use skip or ngram"
-        return f"not drafting: agreement at exit {best} is {self.sights[best].agreement.share:.0%}{hint}"
+        share = self.sights[best].agreement.share
+        enough = self.trained or share >= _TRAINED
+        hint = ", too little to pay here" if enough else ": train it, or use skip or ngram"
+        return f"not drafting: agreement at exit {best} is {share:.0%}{hint}"
 
     # what to draft with
 

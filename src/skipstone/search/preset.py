@@ -29,10 +29,15 @@ class ExitPreset:
         if self.layer < 1 or self.depth < 1 or self.width < 1:
             given = f"layer {self.layer}, depth {self.depth} and width {self.width}"
             raise UsageError(f"it drafts with {given}: each must be 1 or more")
-        if self.head not in ("auto", "full") and not (self.head.isdecimal() and int(self.head) >= 1):
-            raise UsageError(f'it drafts with head "{self.head}": it must be auto, full or a number from 1 up')
+        if self.head not in ("auto", "full") and not is_count(self.head):
+            raise UsageError(f'it drafts with head "{self.head[:40]}": it must be auto, full or a number from 1 up')
 
     @property
     def plan(self) -> LayerPlan:
         """The layers that draft."""
         return LayerPlan.until(self.layer)
+
+
+def is_count(text: str) -> bool:
+    """Whether ``text`` writes a number from 1 up, of words that a vocabulary could have."""
+    return text.isdecimal() and len(text) < 10 and int(text) >= 1

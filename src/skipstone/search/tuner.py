@@ -86,6 +86,8 @@ class Tuner:
     contest: Contest | None = None  # waits for fresh text; nothing else is tried meanwhile
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
+    before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
+    _lent_at: float | None = 0.0  # what had been spent when a loan was granted: at a cold start, and after a drop
     drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
     _forecast: Forecast | None = None  # for the plan of now
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
@@ -147,9 +149,20 @@ class Tuner:
                 self._drop()
                 return None
             found = Forecast(min(found.depth, _CAUTIOUS), found.speed)
+        elif (before := self._better_before(pricing, found)) is not None:
+            self.use, self.before = before, None
+            self._log("returned", before.plan, self.clock(), before.trial)
+            return self.choose(state)
         self._forecast = found
         more = pricing.draft(use.plan) + pricing.verify(found.depth) - pricing.verify(found.depth - 1)
         return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, more)
+
+    def _better_before(self, pricing: Pricing, found: Forecast) -> InUse | None:
+        """The plan in use before, where that one's own drafts did better than those of now do: trials err."""
+        before = self.before
+        if before is None or not (before.proved and self.use is not None and self.use.proved):
+            return None
+        return before if pricing.forecast(before.plan, before.acceptance).speed > _MARGIN * found.speed else None
 
     def observe(self, record: StepRecord, *, lost: bool = False) -> None:
         """``lost``: a draft of this row was made, and thrown away as a whole, for numbers that were not finite."""
@@ -194,8 +207,8 @@ class Tuner:
         if scale == 0:
             return False
         hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
-        lends = self.searching and not hopeless
-        self.budget.loan_ms = scale * self.options.loan * pricing.plain if lends else 0.0
+        loan = 0.0 if hopeless or self._lent_at is None else scale * self.options.loan * pricing.plain
+        self.budget.advance_ms = (self._lent_at or 0.0) + loan
         replays = 1 if self.contest is None else 2
         self._rests_until = self.budget.due(scale * replays * pricing.verify(nodes - 1))
         return self.budget.ran_ms >= self._rests_until
@@ -203,6 +216,7 @@ class Tuner:
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
         if self._searcher is None:
             self._open()
+            self._lent_at = None  # the text is of the kind it was: no hurry
         began = self.clock()
         assert self._searcher is not None
         warm, self.warm = self.warm, None
@@ -266,6 +280,8 @@ class Tuner:
         return max(pricing.forecast(self.use.plan, self.use.acceptance).speed, 1.0) * _MARGIN
 
     def _adopt(self, trial: Trial, share: float) -> None:
+        if self.use is not None:
+            self.before = self.use
         self.use = InUse.taken_up(trial, share, self.tokens)
         self._forecast = None
         self._log("adopted", trial.plan, self.clock(), trial)
@@ -273,9 +289,10 @@ class Tuner:
     def _drop(self) -> None:
         """Drafts do not pay any more: what is known is of another text."""
         self._log("dropped", self.plan, self.clock())
-        self.use = None
+        self.use = self.before = None
         self.drops.append(self.tokens)
         self._open()
+        self._lent_at = self.budget.spent_ms
 
     def _open(self) -> None:
         self._rests_until = 0.0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from ..errors import UsageError
+
+_MOST = 2**53  # beyond, numbers are not what they say
 
 
 def mapping(value: Any, what: str) -> Mapping[str, Any]:
@@ -17,14 +18,14 @@ def mapping(value: Any, what: str) -> Mapping[str, Any]:
 
 def text(given: Mapping[str, Any], name: str) -> str:
     value = given.get(name)
-    if not isinstance(value, str):
-        raise UsageError(f'"{name}" is not text')
+    if not isinstance(value, str) or not value.isprintable():  # it will be shown in a terminal
+        raise UsageError(f'"{name}" is not printable text')
     return value
 
 
 def whole(given: Mapping[str, Any], name: str) -> int:
     value = given.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise UsageError(f'"{name}" is not a whole number')
     return value
 
@@ -38,6 +39,12 @@ def share(given: Mapping[str, Any], name: str) -> float:
 
 def number(given: Mapping[str, Any], name: str) -> float:
     value = given.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value) or value < 0:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise UsageError(f'"{name}" is not a number of 0 or more')
     return float(value)
+
+
+def check_label(task: str) -> None:
+    """Raises UsageError for a label that no drafter could have been given, and no terminal should show."""
+    if "," in task or not task.isprintable():
+        raise UsageError(f"{task[:40]!r} is no label of a task")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import StoreError, UsageError, did_you_mean
 from .atomic import disk_errors, locked, set_aside, write_json
-from .entry import mapping, text, whole
+from .entry import check_label, mapping, text, whole
 from .kept_exit import KeptExit
 from .kept_plan import KeptPlan
 
@@ -91,6 +91,8 @@ class ModelPlans:
         tasks = {name: KeptPlan.from_json(kept, layers) for name, kept in entry["tasks"].items()}
         given = mapping(entry.get("exits", {}), '"exits"')
         exits = {name: KeptExit.from_json(kept, layers) for name, kept in given.items()}
+        for label in (*tasks, *exits):
+            check_label(label)
         fingerprint = text(entry, "fingerprint")
         if not re.fullmatch("[0-9a-f]{32}", fingerprint):
             raise UsageError(f'"{fingerprint[:40]}" is no fingerprint')

@@ -33,15 +33,15 @@ class Memories:
     plans: Plans | None = None
     exits: Sequence[int] = ()
     _by_spec: dict[str, Any] = field(default_factory=dict)
-    _presets: dict[str, ExitPreset | None] = field(default_factory=dict)  # by task, as they were when first asked for
+    _presets: dict[str, ExitPreset | None] = field(default_factory=dict)  # by spec, as they were when first asked for
     _given: WeakValueDictionary[int, Any] = field(default_factory=WeakValueDictionary)  # by id: few can be hashed
 
     def give(self, spec: str, drafter: Any) -> Drafter:
         """``drafter`` with what earlier ones of the same name and options found out."""
         if hasattr(drafter, "trained_for"):
             drafter.trained_for(self.exits)
-        if (task := getattr(drafter, "preset_task", "")) and (preset := self._preset(task)) is not None:
-            drafter.use(preset)
+        if task := getattr(drafter, "preset_task", ""):
+            self._preset(spec, task, drafter)
         memory = getattr(drafter, "memory", None)
         if memory is not None:
             if spec not in self._by_spec:
@@ -54,8 +54,9 @@ class Memories:
 
     def told(self) -> list[str]:
         """What drafters found out, a line each, those that say so."""
+        presets = [f"{spec}: {_told_of(preset)}" for spec, preset in self._presets.items()]
         memories = self._by_spec.items()
-        return [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
+        return presets + [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
 
     def keep(self, drafter: Any) -> None:
         """The plan it found, if any, for other processes. One that was not given its memory here is its owner's."""
@@ -65,13 +66,22 @@ class Memories:
         if self.plans is not None and task is not None and found is not None:
             self.plans.put(task, found)
 
-    def _preset(self, task: str) -> ExitPreset | None:
-        if task not in self._presets:
-            self._presets[task] = None if self.plans is None else self.plans.get_exit(task)
-        return self._presets[task]
+    def _preset(self, spec: str, task: str, drafter: Any) -> None:
+        """Draft as the preset of the task says, and say whether there is one."""
+        if spec not in self._presets:
+            self._presets[spec] = None if self.plans is None else self.plans.get_exit(task)
+        preset = self._presets[spec]
+        if preset is not None:
+            drafter.use(preset)
 
     def _warm(self, drafter: Any) -> None:
         task = getattr(drafter, "task", None)
         warm = None if self.plans is None or task is None else self.plans.get(task)
         if warm is not None:
             drafter.begin_with(warm)
+
+
+def _told_of(preset: ExitPreset | None) -> str:
+    if preset is None:
+        return "no preset is kept for this task here, so exits are chosen on the way"
+    return f"drafting as its preset says, {preset.depth} tokens with exit {preset.layer}"
