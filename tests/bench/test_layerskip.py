@@ -39,6 +39,7 @@ KEYS = {
     "wikitext_loss_after",
     "best_exit",
     "best_depth",
+    "best_width",
     "speedup",
     "acceptance_rate",
     "mean_accepted",
@@ -95,7 +96,7 @@ def test_every_figure_of_a_checkpoint_is_there(trained: Path, base: Path, data: 
     )
     assert set(report["last_layer_same_choice"].values()) == {1.0}
     assert (report["best_exit"], report["differences"]) == (3, 0)
-    assert report["best_depth"] in trial.extent.depths
+    assert (report["best_depth"], report["best_width"]) in trial.extent.shapes
     assert report["speedup"] > 0
     assert 0 <= report["acceptance_rate"] <= 1
     assert {"auto"} <= report["decoding"].keys() <= {"auto", "float16"}
@@ -195,12 +196,12 @@ def test_the_setting_is_the_fastest_of_those_tried() -> None:
     model: Any = SimpleNamespace(network=network, costs=None)
     lab = replace(tiny_lab(), clock=network.clock)
     jobs = [Job(prompt, 24) for prompt in PROMPTS]
-    found = calibrated(model, [15, 5], [1, 5], jobs, lab)
+    found = calibrated(model, [15, 5], [(1, 1), (5, 1)], jobs, lab)
     assert (found.exit, found.depth) == (5, 5)
-    assert max(found.tried, key=lambda key: found.tried[key]) == "5,5"
-    assert found.tried["5,5"] > 1
+    assert max(found.tried, key=lambda key: found.tried[key]) == "5,5,1"
+    assert found.tried["5,5,1"] > 1
     with pytest.raises(UsageError, match="no exit to decode with"):
-        calibrated(model, [], [1], jobs, lab)
+        calibrated(model, [], [(1, 1)], jobs, lab)
 
 
 def test_a_drafted_text_that_is_not_the_plain_one_is_a_difference(trained: Path, base: Path, data: Path) -> None:

@@ -27,6 +27,7 @@ def part(trial: Trial) -> Part:
     figures = (
         Figure("best_exit", "exit that decodes fastest, of those trained"),
         Figure("best_depth", "tokens drafted with it"),
+        Figure("best_width", "choices kept of each"),
         Figure("speedup", "drafted / plain, the same weights and engine, as a model loads by default"),
         Figure("acceptance_rate", "drafted tokens accepted, of 1"),
         Figure("mean_accepted", "M: tokens of a verification"),
@@ -51,6 +52,7 @@ def run(trial: Trial, lab: Lab) -> Findings:
     return {
         "best_exit": setting.exit,
         "best_depth": setting.depth,
+        "best_width": setting.width,
         "speedup": first.speedup(),
         "acceptance_rate": first.summary.acceptance_rate,
         "mean_accepted": first.summary.mean_accepted_length,
@@ -124,7 +126,12 @@ class Measured:
     heads: dict[str, Head] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        setting = {"exit": self.setting.exit, "depth": self.setting.depth, "tried": self.setting.tried}
+        setting = {
+            "exit": self.setting.exit,
+            "depth": self.setting.depth,
+            "width": self.setting.width,
+            "tried": self.setting.tried,
+        }
         return {
             "weights": self.weights,
             **setting,

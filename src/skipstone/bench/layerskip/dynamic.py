@@ -16,6 +16,7 @@ from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
 from ..swift.stream import Stream, Told
 from ..timing import Estimate, paired_ratio
+from .setting import Setting
 from .trial import Trial
 
 _PLAIN, _DYNAMIC = "plain", "dynamic"
@@ -74,10 +75,10 @@ def _arms(model: LanguageModel, trial: Trial, lab: Lab) -> dict[str, Arm]:
     dynamic: Any = make_drafter("exit", model.network)
     dynamic.trained_for(trial.checkpoint.exits)
     fixed = [
-        f"exit:layer={layer},depth={depth},head={head}"
+        Setting(layer, *shape).spec(head)
         for layer in exits
-        for depth in trial.extent.fixed_depths
-        for head in trial.extent.heads
+        for shape in trial.extent.fixed
+        for head in trial.extent.heads[-1:]
     ]
     drafters: dict[str, Drafter] = {_PLAIN: make_drafter("none", model.network), _DYNAMIC: dynamic}
     drafters |= {spec: make_drafter(spec, model.network) for spec in fixed}

@@ -20,24 +20,28 @@ _BUDGET_S = 180.0
 
 @dataclass(frozen=True)
 class Setting:
-    """``tried`` are speed-ups over plain decoding by exit and depth, of the search: good enough to choose by."""
+    """``tried`` are speed-ups over plain decoding by exit, depth and width, of the search: good enough to choose by."""
 
     exit: int
     depth: int
+    width: int = 1
     tried: dict[str, float] = field(default_factory=dict)
 
     def spec(self, head: str = "auto") -> str:
-        return f"exit:layer={self.exit},depth={self.depth},head={head}"
+        width = f",width={self.width}" if self.width > 1 else ""
+        return f"exit:layer={self.exit},depth={self.depth}{width},head={head}"
 
 
 def calibrated(
-    model: LanguageModel, exits: Sequence[int], depths: Sequence[int], jobs: Sequence[Job], lab: Lab
+    model: LanguageModel, exits: Sequence[int], shapes: Sequence[tuple[int, int]], jobs: Sequence[Job], lab: Lab
 ) -> Setting:
-    """The pair with the least time a token over ``jobs``. Raises UsageError where there is no exit to try."""
-    settings = [Setting(each, depth) for each in exits for depth in depths]
+    """The exit, and the depth and width of ``shapes``, with the least time a token over ``jobs``.
+
+    Raises UsageError where there is no exit to try."""
+    settings = [Setting(each, *shape) for each in exits for shape in shapes]
     if not settings:
         raise UsageError("no exit to decode with: the checkpoint records none, and the model has too few layers")
-    lab.tell(f"  looking for exit and depth: {len(settings)} settings, {len(jobs)} short texts each")
+    lab.tell(f"  looking for exit, depth and width: {len(settings)} settings, {len(jobs)} short texts each")
 
     def taking(spec: str) -> Callable[[int], float]:
         return lambda number: decoded(model, spec, jobs[number % len(jobs)], lab.clock).per_token
@@ -48,8 +52,8 @@ def calibrated(
     taken = interleaved(arms, Rounds(len(jobs), _BUDGET_S), lab.clock)
     total = {spec: sum(spent) for spec, spent in taken.items()}
     best = min(settings, key=lambda each: total[each.spec()])
-    tried = {f"{each.exit},{each.depth}": total["none"] / total[each.spec()] for each in settings}
-    return Setting(best.exit, best.depth, tried)
+    tried = {f"{each.exit},{each.depth},{each.width}": total["none"] / total[each.spec()] for each in settings}
+    return Setting(best.exit, best.depth, best.width, tried)
 
 
 def decoded(model: LanguageModel, spec: str, job: Job, clock: Clock) -> Decoded:

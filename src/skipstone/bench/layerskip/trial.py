@@ -28,10 +28,11 @@ class Extent:
     rival_prompts: int = 2
     trial_prompts: int = 1  # of each kind, to find a setting by, and none of those it is measured with
     trial_tokens: int = 48
-    depths: tuple[int, ...] = (1, 2, 3, 4, 5)
+    shapes: tuple[tuple[int, int], ...] = ((1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1), (3, 2))  # depth, width
     latest: int = 8  # exit tried where the checkpoint names none
     heads: tuple[str, ...] = ("auto", "4096")
-    fixed_depths: tuple[int, ...] = (1, 2, 3)  # that a drafter which chooses by itself is compared with
+    # that a drafter which chooses by itself is compared with
+    fixed: tuple[tuple[int, int], ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
 
     @classmethod
     def quick(cls) -> Extent:
@@ -43,9 +44,9 @@ class Extent:
             new_tokens=12,
             rival_prompts=1,
             trial_tokens=8,
-            depths=(1, 2),
+            shapes=((1, 1), (2, 2)),
             heads=("auto", "64"),
-            fixed_depths=(1,),
+            fixed=((1, 1),),
         )
 
 
@@ -76,14 +77,14 @@ class Trial:
         return [one for turn in turns for one in turn]
 
     def setting(self, lab: Lab, weights: str = "auto", exit_layer: int | None = None) -> Setting:
-        """The fastest exit and depth with these weights, looked for once; ``exit_layer`` leaves only the depth open."""
+        """The fastest exit, depth and width with these weights, looked for once; ``exit_layer``: at that exit."""
         key = (weights, exit_layer)
         if key not in self._settings:
             model, extent = self.models.language_model(weights), self.extent
             prompts = [one for each in self._prompts.values() for one in each[: extent.trial_prompts]]
             jobs = [_job(model, prompt, extent.trial_tokens) for prompt in prompts]
             candidates = self._candidates(model.network.num_layers) if exit_layer is None else [exit_layer]
-            self._settings[key] = calibrated(model, candidates, extent.depths, jobs, lab)
+            self._settings[key] = calibrated(model, candidates, extent.shapes, jobs, lab)
         return self._settings[key]
 
     def exits(self, layers: int) -> list[int]:
