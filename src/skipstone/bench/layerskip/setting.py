@@ -37,7 +37,8 @@ def calibrated(
 ) -> Setting:
     """The exit, and the depth and width of ``shapes``, with the least time a token over ``jobs``.
 
-    Raises UsageError where there is no exit to try."""
+    Raises UsageError where there is no exit to try.
+    """
     settings = [Setting(each, *shape) for each in exits for shape in shapes]
     if not settings:
         raise UsageError("no exit to decode with: the checkpoint records none, and the model has too few layers")
