@@ -90,6 +90,7 @@ class Tuner:
     _lent_at: float | None = 0.0  # what had been spent when a loan was granted: at a cold start, and after a drop
     drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
     _forecast: Forecast | None = None  # for the plan of now
+    _trial_ms: float = 0.0  # of the last trial, with all that belongs to it
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _rests_until: float = 0.0  # milliseconds of the run, before which no trial could be paid for
     _prices: PriceList = field(default_factory=PriceList)
@@ -196,6 +197,7 @@ class Tuner:
             self._try_again(state, window, pricing, self.contest)
         seconds = self.clock() - began
         self.budget.spent_ms += 1e3 * seconds
+        self._trial_ms = 1e3 * seconds
         return seconds
 
     @property
@@ -210,7 +212,8 @@ class Tuner:
         loan = 0.0 if hopeless or self._lent_at is None else scale * self.options.loan * pricing.plain
         self.budget.advance_ms = (self._lent_at or 0.0) + loan
         replays = 1 if self.contest is None else 2
-        self._rests_until = self.budget.due(scale * replays * pricing.verify(nodes - 1))
+        expected = scale * replays * pricing.verify(nodes - 1)
+        self._rests_until = self.budget.due(max(expected, self._trial_ms))
         return self.budget.ran_ms >= self._rests_until
 
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:

@@ -69,7 +69,7 @@ class Effort:
     context: int = 256
     contexts: tuple[int, ...] = (64, 256, 1024, 2048)
     task_prompts: int = 3  # of each task of a stream
-    stream: Rounds = field(default_factory=lambda: Rounds(100, 280.0, 10))  # texts of a stream, one by one
+    stream: Rounds = field(default_factory=lambda: Rounds(100, 600.0, 10))  # texts of a stream, one by one
     timeout_s: float = 280.0  # of another process
     calibration_s: float = 2.0
     quick_only: bool = False  # the figures mean nothing
