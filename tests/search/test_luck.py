@@ -96,6 +96,20 @@ def test_a_plan_that_does_worse_than_the_one_before_it_gives_it_its_place_back(m
     assert [event.what for event in sim.tuner.events] == ["returned"]
 
 
+@pytest.mark.parametrize(("judged", "lent"), [(200, True), (20, False)])
+def test_after_a_plan_that_went_at_once_nothing_is_lent(
+    monkeypatch: pytest.MonkeyPatch, judged: int, lent: bool
+) -> None:
+    """Where nothing pays, lucky windows must not cost a loan each."""
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    sim.tuner.budget.spent_ms = 7.0
+    sim.tuner.use = InUse.taken_up(Trial(BEST, 32, 32, 1.3), 0.98, 0)
+    sim.tuner.use.observe(0, judged)
+    assert sim.tuner.choose(sim.state()) is None
+    assert sim.tuner.drops
+    assert sim.tuner._lent_at == (7.0 if lent else None)
+
+
 def test_a_contest_is_over_when_the_plan_in_use_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = _objective(0, 0.12)
     sim = Simulation.of(monkeypatch, objective, Listed([BEST, *WORSE]))

@@ -28,6 +28,7 @@ _EVENTS = 4096
 _MARGIN = 1.02  # what a plan must promise over plain decoding
 _DISTRUST = 0.1  # more, for each plan that did not keep its promise of late, up to three of them
 _TRUST_AGAIN = 1000  # tokens until that is forgiven
+_SERVED = 64  # drafted tokens that were judged, before the search after a plan gets a loan: what went first was luck
 _HOPELESS = 8  # trials without a plan that pays: no loans from here on
 _CAUTIOUS = 2  # tokens drafted at most while a plan's own drafts look worse than its trials, but are few
 
@@ -87,7 +88,7 @@ class Tuner:
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
     before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
-    _lent_at: float | None = 0.0  # what had been spent when a loan was granted: at a cold start, and after a drop
+    _lent_at: float | None = 0.0  # spent by the time of a loan: at a cold start, and after a plan that had served
     drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
     _forecast: Forecast | None = None  # for the plan of now
     _trial_ms: float = 0.0  # of the last trial, with all that belongs to it
@@ -292,10 +293,11 @@ class Tuner:
     def _drop(self) -> None:
         """Drafts do not pay any more: what is known is of another text."""
         self._log("dropped", self.plan, self.clock())
+        served = self.use is not None and self.use.judged >= _SERVED
         self.use = self.before = None
         self.drops.append(self.tokens)
         self._open()
-        self._lent_at = self.budget.spent_ms
+        self._lent_at = self.budget.spent_ms if served else None
 
     def _open(self) -> None:
         self._rests_until = 0.0
