@@ -96,7 +96,7 @@ def test_a_plan_that_does_worse_than_the_one_before_it_gives_it_its_place_back(m
     assert [event.what for event in sim.tuner.events] == ["returned"]
 
 
-@pytest.mark.parametrize(("judged", "lent"), [(200, True), (20, False)])
+@pytest.mark.parametrize(("judged", "lent"), [(300, True), (100, False)])
 def test_after_a_plan_that_went_at_once_nothing_is_lent(
     monkeypatch: pytest.MonkeyPatch, judged: int, lent: bool
 ) -> None:

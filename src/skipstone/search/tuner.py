@@ -28,7 +28,7 @@ _EVENTS = 4096
 _MARGIN = 1.02  # what a plan must promise over plain decoding
 _DISTRUST = 0.1  # more, for each plan that did not keep its promise of late, up to three of them
 _TRUST_AGAIN = 1000  # tokens until that is forgiven
-_SERVED = 64  # drafted tokens that were judged, before the search after a plan gets a loan: what went first was luck
+_SERVED = 256  # drafted tokens that were judged, before the search after a plan gets a loan: what went first was luck
 _HOPELESS = 8  # trials without a plan that pays: no loans from here on
 _CAUTIOUS = 2  # tokens drafted at most while a plan's own drafts look worse than its trials, but are few
 
