@@ -54,7 +54,7 @@ def layerskip(
     """Judge a checkpoint trained for early exits against the model it started from, on texts held out of training.
 
     How often exits choose as the last layer does, what that cost the last layer, and what drafting with the best exit
-    gains over plain decoding of the same weights, beside transformers' own early exit: about 10 minutes.
+    gains over plain decoding of the same weights, beside transformers' own early exit: about a quarter of an hour.
     """
     from ..bench.efficiency.registry import select
     from ..bench.efficiency.report import Report, facts

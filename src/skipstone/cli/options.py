@@ -89,3 +89,10 @@ FrequencyPenalty = Annotated[
 Seed = Annotated[
     int | None, typer.Option(metavar="N", help="The same seed gives the same text.", rich_help_panel=_SAMPLING)
 ]
+
+PromptsFile = Annotated[
+    str | None,
+    typer.Option("--prompts", metavar="FILE", help="One a line, as text or JSON; -: standard input. Required."),
+]
+TextTokens = Annotated[int, typer.Option("--tokens", metavar="N", help="Tokens generated for each prompt at most.")]
+AsChat = Annotated[bool, typer.Option("--chat/--raw", help="Whether a text is a user's message.")]

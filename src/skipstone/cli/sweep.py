@@ -14,14 +14,12 @@ _WHAT = "What to sweep"
 
 def sweep(
     model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
-    prompts: Annotated[
-        str | None, typer.Option(metavar="FILE", help="One a line, as text or JSON; -: standard input. Required.")
-    ] = None,
+    prompts: o.PromptsFile = None,
     task: Annotated[
         str, typer.Option(metavar="NAME", help="The label to keep the preset under, for drafter exit:task=NAME.")
     ] = "default",
-    tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each prompt at most.")] = 128,
-    chat: Annotated[bool, typer.Option("--chat/--raw", help="Whether a text is a user's message.")] = False,
+    tokens: o.TextTokens = 128,
+    chat: o.AsChat = False,
     exits: Annotated[
         str | None,
         typer.Option(

@@ -11,14 +11,12 @@ from . import options as o
 
 def tune(
     model: Annotated[str, typer.Argument(help="A short name, a folder, a GGUF file or a hub id.")] = "smollm2-135m",
-    prompts: Annotated[
-        str | None, typer.Option(metavar="FILE", help="One a line, as text or JSON; -: standard input. Required.")
-    ] = None,
+    prompts: o.PromptsFile = None,
     task: Annotated[
         str, typer.Option(metavar="NAME", help="The label to keep the plan under, as in --drafter skip:task=NAME.")
     ] = "",
-    tokens: Annotated[int, typer.Option(metavar="N", help="Tokens generated for each prompt at most.")] = 128,
-    chat: Annotated[bool, typer.Option("--chat/--raw", help="Whether a text is a user's message.")] = False,
+    tokens: o.TextTokens = 128,
+    chat: o.AsChat = False,
     dtype: o.Dtype = "auto",
     weights: o.Weights = "auto",
     device: o.Device = "auto",

@@ -47,7 +47,7 @@ class Worth:
         """How many choices to keep by depth, what has run and what one more pass of the early layers is worth."""
         depth = len(self.chances)
         candidates = self._candidates()
-        best, taken, gained, brought = 0.0, 0, 0.0, 0.0
+        best, taken, brought = 0.0, 0, 0.0
         for count, (chance, _) in enumerate(candidates[: self.most - depth], 1):
             brought += chance
             gained = brought - self.rate * self.prices.late(depth, count)

@@ -39,10 +39,8 @@ def run(trial: Trial, lab: Lab) -> Findings:
     model = trial.models.language_model("auto")
     jobs = trial.stream(model)
     arms = _arms(model, trial, lab)
-    for name, arm in arms.items():
-        arm.decode("", jobs[0][1]) if name != _DYNAMIC else None  # warms up; the dynamic one starts cold
-    for arm in arms.values():
-        arm.told.clear()
+    for name in arms.keys() - {_DYNAMIC}:  # which is to start cold
+        arms[name].stream.decode(jobs[0][1].prompt, jobs[0][1].new_tokens, stops=jobs[0][1].stops)
     for number, (kind, job) in enumerate(jobs):
         for name in list(arms) if number % 2 == 0 else list(arms)[::-1]:
             arms[name].decode(kind, job)
