@@ -36,6 +36,14 @@ def test_rows_are_admitted_lowest_first_and_free_when_released():
     assert engine.free_rows == []
 
 
+def test_rows_that_were_taken_anew_still_run_as_they_lie_in_the_cache():
+    engine = _engine(rows=3)
+    engine.admit(Request([1], 9), samples=3)
+    engine.release(0)
+    engine.admit(Request([1], 9))
+    assert [[emission.row for emission in engine.step()] for _ in range(2)] == [[0, 1, 2], [0, 1, 2]]
+
+
 def test_an_engine_without_texts_has_nothing_to_do():
     engine = _engine()
     assert not engine.busy

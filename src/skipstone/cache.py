@@ -139,7 +139,8 @@ class KVCache:
             self.keys[layer][row, :, first : first + nodes] = keys[b]
             self.values[layer][row, :, first : first + nodes] = values[b]
         rows = placement.span if placement.span is not None else list(placement.rows)
-        return self.keys[layer][rows, :, : placement.extent], self.values[layer][rows, :, : placement.extent]
+        keys, values = (part[layer][:, :, : placement.extent] for part in (self.keys, self.values))
+        return keys[rows], values[rows]
 
     def write_both(self, layer: int, placement: Placement, both: Tensor) -> tuple[Tensor, Tensor]:
         """``write`` for keys and values of one width in one tensor [B, 2 * heads, N, dim], the keys' heads first."""
@@ -148,7 +149,7 @@ class KVCache:
         for b, (row, first) in enumerate(zip(placement.rows, placement.first, strict=True)):
             buffer[row].narrow(1, first, nodes).copy_(both[b])
         span = placement.span
-        readable = buffer[span if span is not None else list(placement.rows)].narrow(2, 0, placement.extent)
+        readable = buffer.narrow(2, 0, placement.extent)[span if span is not None else list(placement.rows)]
         keys, values = readable.chunk(2, dim=1)
         return keys, values
 

@@ -204,9 +204,11 @@ class Engine:
     # the cycle
 
     def _groups(self) -> list[list[Row]]:
-        """The rows that are ready, together where they share a drafter."""
+        """The rows that are ready, together where they share a drafter, as they lie in the cache: in the order in which
+        they came, consecutive rows would not look so, and be copied for every layer.
+        """
         groups: dict[int, list[Row]] = {}
-        for row in self._active.values():
+        for _, row in sorted(self._active.items()):
             if not row.finished and row.source is None and self._ready(row):
                 groups.setdefault(id(row.drafter), []).append(row)
         return list(groups.values())
