@@ -107,7 +107,7 @@ def test_after_a_plan_that_went_at_once_nothing_is_lent(
     sim.tuner.use.observe(0, judged)
     assert sim.tuner.choose(sim.state()) is None
     assert sim.tuner.drops
-    assert sim.tuner._lent_at == (7.0 if lent else None)
+    assert sim.tuner.budget.lent_at == (7.0 if lent else None)
 
 
 def test_a_contest_is_over_when_the_plan_in_use_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,14 +119,16 @@ def test_without_a_loan_nothing_is_tried_before_its_time_was_earned():
 
 
 def test_a_loan_is_repaid_before_anything_else_is_tried():
-    budget = Budget(share=0.01, advance_ms=80.0)
-    assert budget.due(80) == 0
-    budget.spent_ms = 80
-    assert budget.due(1) == pytest.approx(8_100)
+    budget = Budget(share=0.01)
+    assert budget.affords(80, loan_ms=80)
+    budget.spend(80)
+    assert not budget.affords(1, loan_ms=80)
+    assert budget.rests_until == pytest.approx(100 * (80 + 80))  # the last trial took 80 ms: the next will, too
     budget.ran_ms = 8_000
     assert budget.used == pytest.approx(0.01)
-    budget.advance_ms = 80 + 50  # another one, after a drop
-    assert budget.due(50) == 0
+    assert budget.rests
+    budget.lent_at = 80  # another loan, after a drop
+    assert budget.affords(50, loan_ms=80)
 
 
 @pytest.mark.parametrize(

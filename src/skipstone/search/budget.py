@@ -7,19 +7,32 @@ from dataclasses import dataclass
 
 @dataclass
 class Budget:
-    """``share`` of all time goes to the search. ``advance_ms`` it may take before that much is its share: what was lent
-    is repaid before it gets more.
+    """``share`` of all time goes to the search. What a loan let it take before that much was its share is repaid before
+    it gets more. All times are milliseconds.
     """
 
     share: float
-    advance_ms: float = 0.0
     ran_ms: float = 0.0
     spent_ms: float = 0.0
+    lent_at: float | None = 0.0  # spent by the time of the newest loan, which a cold start is; None: there is none
+    rests_until: float = 0.0  # of the run, before which no trial could be paid for
+    trial_ms: float = 0.0  # of the last trial, with all that belongs to it
 
-    def due(self, ms: float) -> float:
-        """Milliseconds that must have run before a trial of about ``ms`` fits."""
-        taken = self.spent_ms + ms
-        return 0.0 if taken <= self.advance_ms else taken / self.share
+    def affords(self, ms: float, loan_ms: float) -> bool:
+        """Whether a trial of about ``ms``, or what the last one took, fits now; ``loan_ms`` is what a loan comes to."""
+        taken = self.spent_ms + max(ms, self.trial_ms)
+        advance = 0.0 if self.lent_at is None else self.lent_at + loan_ms
+        self.rests_until = 0.0 if taken <= advance else taken / self.share
+        return not self.rests
+
+    @property
+    def rests(self) -> bool:
+        """Whether a trial is out of the question, by what is known without asking what one costs."""
+        return self.ran_ms < self.rests_until
+
+    def spend(self, ms: float) -> None:
+        self.spent_ms += ms
+        self.trial_ms = ms
 
     @property
     def used(self) -> float:

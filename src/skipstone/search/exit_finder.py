@@ -174,7 +174,7 @@ class ExitFinder:
     def watched(self) -> tuple[int, ...]:
         """Exits whose streams are wanted of the next verification: none while there is no time to look at them."""
         others = [layer for layer in self.exits if layer != self.exit]
-        if not self._surveyed or not others or self.budget.ran_ms < self.budget.due(0.0):
+        if not self._surveyed or not others or not self.budget.affords(0.0, loan_ms=0.0):
             return ()
         near = sorted(others, key=self._distance)[: _WATCHED - 1]
         far = others[self._turn % len(others)]

@@ -88,12 +88,9 @@ class Tuner:
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
     before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
-    _lent_at: float | None = 0.0  # spent by the time of a loan: at a cold start, and after a plan that had served
     drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
     _forecast: Forecast | None = None  # for the plan of now
-    _trial_ms: float = 0.0  # of the last trial, with all that belongs to it
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
-    _rests_until: float = 0.0  # milliseconds of the run, before which no trial could be paid for
     _prices: PriceList = field(default_factory=PriceList)
     _rankings: Rankings = field(default_factory=Rankings)
 
@@ -183,7 +180,7 @@ class Tuner:
 
     def work(self, state: DraftState, since: Mapping[int, int]) -> float:
         """Try one plan, if that is due and there is time for it, on text from ``since[row]`` on. Seconds it took."""
-        if self.network_layers < 3 or self.budget.ran_ms < self._rests_until or self._accelerates:
+        if self.network_layers < 3 or self.budget.rests or self._accelerates:
             return 0.0  # cheaply: this is asked before every step
         look = Window.newest if self.contest is None else self.contest.newest
         window = look(state, self.options.window, since)
@@ -197,8 +194,7 @@ class Tuner:
         else:
             self._try_again(state, window, pricing, self.contest)
         seconds = self.clock() - began
-        self.budget.spent_ms += 1e3 * seconds
-        self._trial_ms = 1e3 * seconds
+        self.budget.spend(1e3 * seconds)
         return seconds
 
     @property
@@ -210,17 +206,14 @@ class Tuner:
         if scale == 0:
             return False
         hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
-        loan = 0.0 if hopeless or self._lent_at is None else scale * self.options.loan * pricing.plain
-        self.budget.advance_ms = (self._lent_at or 0.0) + loan
+        loan = 0.0 if hopeless else scale * self.options.loan * pricing.plain
         replays = 1 if self.contest is None else 2
-        expected = scale * replays * pricing.verify(nodes - 1)
-        self._rests_until = self.budget.due(max(expected, self._trial_ms))
-        return self.budget.ran_ms >= self._rests_until
+        return self.budget.affords(scale * replays * pricing.verify(nodes - 1), loan)
 
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
         if self._searcher is None:
             self._open()
-            self._lent_at = None  # the text is of the kind it was: no hurry
+            self.budget.lent_at = None  # the text is of the kind it was: no hurry
         began = self.clock()
         assert self._searcher is not None
         warm, self.warm = self.warm, None
@@ -297,10 +290,10 @@ class Tuner:
         self.use = self.before = None
         self.drops.append(self.tokens)
         self._open()
-        self._lent_at = self.budget.spent_ms if served else None
+        self.budget.lent_at = self.budget.spent_ms if served else None
 
     def _open(self) -> None:
-        self._rests_until = 0.0
+        self.budget.rests_until = 0.0
         self.contest = None
         self.book.clear()
         self._rankings, self._searcher, self._trials, self.best = Rankings(), self.new_searcher(), 0, None

@@ -80,6 +80,7 @@ def run(lab: Lab) -> Findings:
         "candidates_to_95_warm": warm,
         "planted_plan": {"found": _named(found), "best": _named(planted.model.best)},
         "planted_mean_accepted": mean(step.emitted for text in pair.texts for step in text.steps),
+        "planted_ms": pair.to_json(),
     }
 
 
@@ -134,6 +135,23 @@ class Compared:
 
     def _cycle(self, drafted: int) -> float:
         return drafted * self.draft + self.step + (self.verify - self.step) * drafted / self.depth
+
+    def to_json(self) -> dict[str, float]:
+        """Milliseconds of the parts, alone and as the records of decoding have them, where any loss must show."""
+        steps = [step for text in self.texts for step in text.steps]
+        drafted = sum(step.drafted for step in steps)
+        timings = [step.timing for step in steps if step.drafted]
+        return {
+            "step": 1e3 * self.step,
+            "draft": 1e3 * self.draft,
+            "verify": 1e3 * self.verify,
+            "verify_drafted": self.depth,
+            "decoding_drafted": drafted / len(steps),
+            "decoding_draft": 1e3 * sum(timing.draft_s for timing in timings) / max(drafted, 1),
+            "decoding_verify": 1e3 * mean(timing.verify_s for timing in timings),
+            "decoding_search": 1e3 * mean(timing.search_s for timing in timings),
+            "decoding_other": 1e3 * mean(timing.other_s for timing in timings),
+        }
 
 
 def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
