@@ -221,14 +221,16 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_tune_finds_keeps_and_shows_a_plan(run: Run, deep: Path, prompts: Path, cache: Path) -> None:
-    result = run("tune", deep, "--prompts", prompts, "--task", "stories", "--tokens", 60, "--cache", cache)
+    result = run("tune", deep, "--prompts", prompts, "--task", "stories", "--max-new-tokens", 60, "--cache", cache)
     assert result.code == 0, result.err
     assert "task stories" in result.out
     assert "× plain decoding" in result.out
     entry = json.loads(run("plans", "show", deep, "--json", "--cache", cache).out)[0]
     assert entry["task"] == "stories"
     assert entry["attn"] or entry["mlp"]
-    as_json = json.loads(run("tune", deep, "--prompts", prompts, "--tokens", 60, "--json", "--cache", cache).out)
+    as_json = json.loads(
+        run("tune", deep, "--prompts", prompts, "--max-new-tokens", 60, "--json", "--cache", cache).out
+    )
     assert as_json["trials"] > 0
     assert as_json["kept"]["task"] == ""
 
@@ -254,7 +256,7 @@ def test_an_interrupted_search_keeps_what_it_found(
 
 def test_tune_says_when_nothing_pays(run: Run, folder: Path, prompts: Path, cache: Path, monkeypatch: Any) -> None:
     layers_cost_nothing(monkeypatch)
-    result = run("tune", folder, "--prompts", prompts, "--tokens", 50, "--cache", cache)
+    result = run("tune", folder, "--prompts", prompts, "--max-new-tokens", 50, "--cache", cache)
     assert (result.code, "no plan pays here" in result.out) == (0, True)
     assert run("plans", "list", "--json", "--cache", cache).out == "[]\n"
 
@@ -264,7 +266,7 @@ def test_tune_says_when_nothing_pays(run: Run, folder: Path, prompts: Path, cach
     [
         ([], "give a file of them with --prompts"),
         (["--prompts", "nowhere.txt"], "nowhere.txt cannot be read"),
-        (["--prompts", "PROMPTS", "--tokens", "0"], "--tokens 0"),
+        (["--prompts", "PROMPTS", "--max-new-tokens", "0"], "--max-new-tokens 0"),
         (["--prompts", "PROMPTS", "--task", "a,b"], "is no label"),
     ],
 )

@@ -71,7 +71,7 @@ def listed(run: Run, cache: Path) -> list[dict[str, Any]]:
 def test_the_best_setting_is_shown_and_kept_for_the_task(
     run: Run, trained: Path, prompts: Path, cache: Path, fast: list[Setting]
 ) -> None:
-    result = run("sweep", trained, "--prompts", prompts, "--task", "stories", "--tokens", 40, "--cache", cache)
+    result = run("sweep", trained, "--prompts", prompts, "--task", "stories", "--max-new-tokens", 40, "--cache", cache)
     assert result.code == 0, result.err
     assert "2/2 texts" in result.err
     assert {setting.exit for setting in fast} <= {2, 4}
@@ -98,7 +98,7 @@ def test_the_preset_is_what_the_model_has_when_it_is_loaded_again(
     import skipstone
     from skipstone.store import PlanShelf
 
-    run("sweep", trained, "--prompts", prompts, "--tokens", 30, "--cache", cache)
+    run("sweep", trained, "--prompts", prompts, "--max-new-tokens", 30, "--cache", cache)
     shelf = skipstone.load(trained, cache=cache, progress=lambda line: None).plans
     assert isinstance(shelf, PlanShelf)
     preset = shelf.get_exit("default")
@@ -110,7 +110,7 @@ def test_everything_is_printed_and_written_where_it_is_asked_for(
     run: Run, trained: Path, prompts: Path, cache: Path, fast: list[Setting], tmp_path: Path
 ) -> None:
     png, table = tmp_path / "map.png", tmp_path / "all.csv"
-    asked = ["--exits", "1-2", "--depths", "2,4", "--widths", "1", "--full", "--no-keep", "--tokens", 30]
+    asked = ["--exits", "1-2", "--depths", "2,4", "--widths", "1", "--full", "--no-keep", "--max-new-tokens", 30]
     result = run("sweep", trained, "--prompts", prompts, *asked, "--json", "--png", png, "--csv", table)
     told = json.loads(result.out)
     assert told["kept"] is None
@@ -124,7 +124,7 @@ def test_everything_is_printed_and_written_where_it_is_asked_for(
 def test_nothing_is_kept_unless_it_is_to_be(
     run: Run, trained: Path, prompts: Path, cache: Path, fast: list[Setting]
 ) -> None:
-    assert run("sweep", trained, "--prompts", prompts, "--no-keep", "--tokens", 30, "--cache", cache).code == 0
+    assert run("sweep", trained, "--prompts", prompts, "--no-keep", "--max-new-tokens", 30, "--cache", cache).code == 0
     assert listed(run, cache) == []
 
 
@@ -133,7 +133,7 @@ def test_where_nothing_pays_that_is_said_and_nothing_is_kept(
 ) -> None:
     layers_cost_nothing(monkeypatch)
     _measuring(monkeypatch, 0.7)
-    result = run("sweep", trained, "--prompts", prompts, "--tokens", 30, "--cache", cache)
+    result = run("sweep", trained, "--prompts", prompts, "--max-new-tokens", 30, "--cache", cache)
     assert result.code == 0, result.err
     assert "use skip or ngram" in result.out
     assert listed(run, cache) == []
@@ -143,7 +143,7 @@ def test_a_real_measurement_runs_through(
     run: Run, trained: Path, prompts: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layers_cost_everything(monkeypatch)
-    asked = ["--depths", "2", "--tokens", 20, "--json", "--cache", cache]
+    asked = ["--depths", "2", "--max-new-tokens", 20, "--json", "--cache", cache]
     told = json.loads(run("sweep", trained, "--prompts", prompts, *asked).out)
     assert sum(setting["measured"] is not None for setting in told["settings"]) == 1
     assert (told["kept"] is None) == (not listed(run, cache))
@@ -155,7 +155,7 @@ def test_a_real_measurement_runs_through(
     [
         ([], "give a file of them with --prompts"),
         (["--prompts", "nowhere.txt"], "nowhere.txt cannot be read"),
-        (["--prompts", "PROMPTS", "--tokens", "3"], "texts of 3 tokens"),
+        (["--prompts", "PROMPTS", "--max-new-tokens", "3"], "texts of 3 tokens"),
         (["--prompts", "PROMPTS", "--task", "a,b"], "sweep: task='a,b' is no label"),
         (["--prompts", "PROMPTS", "--exits", "4,x"], '--exits "4,x" is no list'),
         (["--prompts", "PROMPTS", "--depths", "0"], "depths 0"),

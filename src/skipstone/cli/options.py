@@ -94,5 +94,7 @@ PromptsFile = Annotated[
     str | None,
     typer.Option("--prompts", metavar="FILE", help="One a line, as text or JSON; -: standard input. Required."),
 ]
-TextTokens = Annotated[int, typer.Option("--tokens", metavar="N", help="Tokens generated for each prompt at most.")]
+TextTokens = Annotated[
+    int, typer.Option("--max-new-tokens", metavar="N", help="Tokens generated for each prompt at most.")
+]
 AsChat = Annotated[bool, typer.Option("--chat/--raw", help="Whether a text is a user's message.")]

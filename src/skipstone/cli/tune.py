@@ -40,7 +40,7 @@ def tune(
     if prompts is None:
         raise UsageError("no prompts: give a file of them with --prompts, such as what the model is used for")
     if tokens < 1:
-        raise RequestError(f"--tokens {tokens} shows nothing: use 1 or more")
+        raise RequestError(f"--max-new-tokens {tokens} shows nothing: use 1 or more")
     SkipDrafter.Options(task=task)
     given = read_prompts(prompts)
     chosen = [as_chat(prompt) if chat else prompt for prompt in given]

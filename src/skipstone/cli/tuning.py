@@ -70,6 +70,6 @@ def _keep(tuning: Tuning, as_json: bool) -> None:
 
 def _nothing(tuning: Tuning) -> str:
     if tuning.best is None:
-        return "no plan was tried: the texts are too short; give more prompts or more --tokens"
+        return "no plan was tried: the texts are too short; give more prompts or a higher --max-new-tokens"
     speed = f"{tuning.best.speed:.2f} × plain decoding"
     return f"no plan pays here, so none is kept: the best of {tuning.trials} comes to {speed}"
