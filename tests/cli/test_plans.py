@@ -52,6 +52,14 @@ def test_what_is_kept_is_listed(run: Run, plans: Path, cache: Path) -> None:
     ]
 
 
+def test_a_plan_of_several_machines_is_listed_with_its_slowest_and_fastest(
+    run: Run, presets: Path, folder: Path, cache: Path
+) -> None:
+    other = PlanShelf(presets.parent, str(folder), 4, lambda: presets.stem, lambda: "another", lambda line: None)
+    other.keep_exit("stories", ExitPreset(1, 3, 2, "128", agreement=0.61, tokens=90, speed=1.5))
+    assert "1.25–1.50" in run("plans", "list", "--cache", cache).out
+
+
 def test_an_empty_list_says_how_to_fill_it(run: Run, cache: Path) -> None:
     assert "skipstone tune" in run("plans", "list", "--cache", cache).out
     assert run("plans", "list", "--json", "--cache", cache).out == "[]\n"
@@ -83,6 +91,7 @@ def test_exit_presets_are_listed_and_shown_beside_plans(run: Run, presets: Path,
     listed = run("plans", "list", "--cache", cache).out
     assert "exit 1, 3 tokens a draft, 2 choices of each" in listed
     assert "skip: 2 attn, 1 MLP out" in listed
+    assert "1.25" in next(line for line in listed.splitlines() if "exit 1" in line)  # its speed
     entries = json.loads(run("plans", "show", folder, "--task", "stories", "--json", "--cache", cache).out)
     assert [(entry["kind"], entry["task"]) for entry in entries] == [("skip", "stories"), ("exit", "stories")]
     assert entries[1]["speeds"] == {"a machine": 1.25}

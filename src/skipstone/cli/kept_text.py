@@ -18,22 +18,28 @@ from .layer_map import drawn
 def table(found: Sequence[ModelPlans]) -> None:
     """A line for each skip plan and each exit preset."""
     rows = Table("model", "fingerprint", "task", "drafts with", box=None, pad_edge=False)
-    for heading in ("layers", "agreement", "found"):
+    for heading in ("layers", "agreement", "speed", "found"):
         rows.add_column(heading, justify="right", no_wrap=True)
     for plans in found:
-        for task, draft, agreement, date in _lines(plans):
+        for task, draft, agreement, speeds, date in _lines(plans):
             names = (plans.model, plans.fingerprint[:12], shown(task), draft)
-            rows.add_row(*map(Text, names), str(plans.layers), f"{agreement:.2f}", date[:10])
+            rows.add_row(*map(Text, names), str(plans.layers), f"{agreement:.2f}", _span(speeds), date[:10])
     Console(width=None if sys.stdout.isatty() else 160).print(rows)
 
 
-def _lines(plans: ModelPlans) -> Iterator[tuple[str, str, float, str]]:
-    """Task, draft, agreement and date."""
+def _lines(plans: ModelPlans) -> Iterator[tuple[str, str, float, list[float], str]]:
+    """Task, draft, agreement, speed on each machine, and date."""
     for task, plan in plans.tasks.items():
         left_out = f"skip: {len(plan.plan.skip_attn)} attn, {len(plan.plan.skip_mlp)} MLP out"
-        yield task, left_out, plan.matchness, plan.date
+        yield task, left_out, plan.matchness, [promise.speed for promise in plan.promises.values()], plan.date
     for task, kept in plans.exits.items():
-        yield task, f"exit {kept.preset.layer}, {_drafted(kept)}", kept.preset.agreement, kept.date
+        draft = f"exit {kept.preset.layer}, {_drafted(kept)}"
+        yield task, draft, kept.preset.agreement, list(kept.speeds.values()), kept.date
+
+
+def _span(speeds: Sequence[float]) -> str:
+    """Times plain decoding, over the machines it was seen on."""
+    return "–".join(f"{speed:.2f}" for speed in sorted({min(speeds), max(speeds)})) if speeds else "-"
 
 
 def descriptions(plans: ModelPlans) -> Iterator[str]:
