@@ -24,6 +24,7 @@ from skipstone.bench.sweep.setting import Asked, Grid, Setting
 from skipstone.bench.sweep.sweep import Extent, Sweep
 from skipstone.bench.sweep.texts import Text
 from skipstone.bench.sweep.walk import Walk
+from skipstone.bench.timing import Estimate
 from skipstone.cost import CostModel, CostTable
 from skipstone.curve import Curve, Surface
 from skipstone.drafting import Drafter
@@ -249,6 +250,13 @@ def test_a_setting_whose_texts_differ_is_not_kept(monkeypatch: pytest.MonkeyPatc
         found = sweep.run(PROMPTS)
         assert says in found.verdict
         assert (found.preset is None) is not near
+
+
+@pytest.mark.parametrize(("low", "doubt"), [(1.02, False), (0.97, True)])
+def test_a_best_setting_that_may_be_no_faster_is_said_to_be_so(low: float, doubt: bool) -> None:
+    found = swept(planted_model(2), Asked(exits=(2,), depths=(4,)))
+    best = replace(found.measured[0], speed=Estimate(1.1, low, 1.2, 5))
+    assert ("more prompts" in replace(found, measured=(best,)).verdict) is doubt
 
 
 def everything(grid: Grid) -> dict[tuple[int, str], tuple[int, ...]]:

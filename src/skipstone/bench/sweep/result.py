@@ -44,7 +44,9 @@ class Swept:
         """In a line."""
         if self.best is not None:
             low, high = self.best.speed.interval
-            return f"{self.best.setting.told}: {self.best.speed.value:.2f} × plain decoding ({low:.2f} to {high:.2f})"
+            doubt = "" if low > 1 else "; more prompts would show whether it is faster at all"
+            speed = f"{self.best.speed.value:.2f} × plain decoding ({low:.2f} to {high:.2f})"
+            return f"{self.best.setting.told}: {speed}{doubt}"
         if self.measured and all(each.differences for each in self.measured):
             return "drafted texts are not those of plain decoding: look into it with skipstone check"
         return self._nothing_pays()
