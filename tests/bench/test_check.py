@@ -12,6 +12,10 @@ from torch import Tensor
 from skipstone.accept import Follow, Nodes, Verdict
 from skipstone.bench import check as check_module
 from skipstone.bench.check import CheckReport, CheckSpec, Difference, References, decode, first_difference, run_check
+from skipstone.calibrate import measure
+from skipstone.cost import CostModel
+from skipstone.draft.none import NoDrafter
+from skipstone.drafting import DraftState
 from skipstone.errors import UsageError
 from skipstone.hf.load import LoadedModel
 from skipstone.hf.network import HFNetwork
@@ -20,6 +24,7 @@ from skipstone.sampling import RowSampler
 from skipstone.testing import tiny_network
 from skipstone.text.language_model import LanguageModel
 from skipstone.text.settings import GenerationSettings
+from skipstone.tree import Draft
 
 PROMPTS = [[1, 2, 3, 1, 2], [5, 6], [9, 8, 7, 9, 8, 7]]
 DRAFTERS = ["none", "ngram:min=1", "skip:plan=uniform,depth=3,width=2", "exit:layer=2,depth=3"]
@@ -54,6 +59,27 @@ def test_every_drafter_is_equal_on_a_tiny_model(drafter: str) -> None:
     assert report.equal
     assert (report.sequences, report.tokens) == (3, 48)
     assert report.to_json()["differences"] == report.to_json()["near_ties"] == 0
+
+
+def test_a_check_counts_what_was_drafted_and_drafts_by_the_costs_that_generate_has() -> None:
+    assert check(tiny_network(), spec("exit:layer=2,depth=3")).drafted > 0
+    assert check(tiny_network(), spec("none")).drafted == 0
+    network, seen = tiny_network(), []
+    tokenizer: Any = NumberTokenizer()
+    costs = measure(network, 0.1)
+    model = LanguageModel(LoadedModel("tiny", network, tokenizer, {}, 0.0), measure_costs=lambda: costs)
+
+    class Curious(NoDrafter):
+        uses_costs = True
+
+        def propose(self, state: DraftState) -> Draft:
+            seen.append(state.costs)
+            return super().propose(state)
+
+    request = model.request([5, 9], GenerationSettings(max_new_tokens=2, eos_token_id=[]))
+    decode(model, request, Curious(NoDrafter.Options(), network))
+    assert isinstance(model.costs, CostModel)
+    assert seen == [model.costs, model.costs]
 
 
 def test_sampling_is_checked_too() -> None:

@@ -93,5 +93,8 @@ def test_a_check_of_a_lossless_drafter_says_equal(run: Run, folder: Path, tmp_pa
     options = ["--prompts", tmp_path / "prompts.txt", "--max-new-tokens", 16, "--dtype", "float64"]
     text = run("check", folder, "--drafter", "exit:layer=2", *options)
     assert (text.code, text.out.startswith("equal: ")) == (0, True)
+    assert "plain decoding against itself" not in text.out
+    options[3] = 1  # token, behind which there is nothing to draft
+    assert "0 drafted (plain decoding against itself" in run("check", folder, "--drafter", "exit:layer=2", *options).out
     report = json.loads(run("check", folder, "--limit", 1, "--json", *options).out)
     assert (report["equal"], report["sequences"]) == (True, 1)

@@ -14,7 +14,8 @@ from ..engine import Engine
 from ..errors import UsageError
 from ..plugins import make_drafter
 from ..request import Request
-from ..text.language_model import LanguageModel, Prompt
+from ..telemetry import Sink, Summary
+from ..text.language_model import LanguageModel, Prompt, wants
 from ..text.settings import GenerationSettings
 from .near_tie import Best, NearTieJudge
 from .recorder import ScoreRecorder
@@ -61,7 +62,10 @@ class Difference:
 
 @dataclass
 class CheckReport:
-    """Figures of one check. ``differences`` holds what is not a near-tie; ``near_ties`` the rest."""
+    """Figures of one check. ``differences`` holds what is not a near-tie; ``near_ties`` the rest.
+
+    ``drafted`` counts drafted tokens: without any, plain decoding was compared with itself.
+    """
 
     model: str
     drafter: str
@@ -70,6 +74,7 @@ class CheckReport:
     weights: str
     sequences: int = 0
     tokens: int = 0
+    drafted: int = 0
     differences: list[Difference] = field(default_factory=list)
     near_ties: list[Difference] = field(default_factory=list)
 
@@ -156,6 +161,7 @@ class Comparison:
         self.drafter = drafter
         self.references = references
         self.judge = NearTieJudge(model.loaded.network)
+        self.summary = Summary()
 
     def add(self, report: CheckReport, sequence: int, request: Request) -> None:
         """Decode both ways; at a difference go on from the reference's token."""
@@ -164,7 +170,8 @@ class Comparison:
         report.tokens += len(expected)
         forced = 0  # output tokens taken over from the reference
         for _ in range(_MOST_PER_SEQUENCE):
-            got, best = decode(self.model, replace(request, generated=expected[:forced]), self.drafter)
+            got, best = decode(self.model, replace(request, generated=expected[:forced]), self.drafter, [self.summary])
+            report.drafted = self.summary.drafted
             position = first_difference(expected, got)
             if position is None:
                 return
@@ -194,11 +201,12 @@ class Comparison:
         (report.near_ties if near_tie else report.differences).append(found)
 
 
-def decode(model: LanguageModel, request: Request, drafter: Drafter) -> Decoded:
+def decode(model: LanguageModel, request: Request, drafter: Drafter, sinks: Sequence[Sink] = ()) -> Decoded:
     """Decode one request; the scores begin after ``request.generated``. Raises what the engine reports."""
     recorder = ScoreRecorder(Follow())
     capacity = min(len(request.prompt) + request.max_new_tokens, model.network.context) + _SCRATCH
-    engine = Engine(model.network, drafter, capacity=capacity, rule=recorder)
+    costs = model.costs if wants(drafter) else None  # as generate has it: what drafts depends on it
+    engine = Engine(model.network, drafter, capacity=capacity, rule=recorder, costs=costs, sinks=sinks)
     row = engine.admit(request)[0]
     tokens = list(request.generated)
     try:

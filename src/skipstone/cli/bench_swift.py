@@ -28,7 +28,8 @@ def swift(
 ) -> None:
     """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays.
 
-    --only stream takes --data; --only ablations changes one thing at a time in the paper's preset; that takes long.
+    The part stream takes --data, and is absent without it. --only ablations changes one thing at a time in the paper's
+    preset; that takes long.
     """
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels

@@ -83,8 +83,16 @@ def _text(report: CheckReport) -> str:
     ]
     verdict = _verdict(report)
     about = f"{report.model} ({report.dtype}, {report.weights} weights), {report.drafter} against {report.against}"
-    few = " (so few say little: add --chat for a chat model, or more prompts)" if report.tokens < _FEW else ""
-    return "\n".join([*places, f"{verdict}: {about}, {report.tokens} tokens in {report.sequences} texts{few}"])
+    counts = f"{report.tokens} tokens in {report.sequences} texts, {report.drafted} drafted"
+    return "\n".join([*places, f"{verdict}: {about}, {counts}{_doubt(report)}"])
+
+
+def _doubt(report: CheckReport) -> str:
+    """What keeps a verdict from saying much, if anything does."""
+    if not report.drafted and report.drafter != "none":
+        return " (plain decoding against itself: say what to draft, as exit:layer=8,depth=2 or skip:plan=uniform)"
+    few = " (so few say little: add --chat for a chat model, or more prompts)"
+    return few if report.tokens < _FEW else ""
 
 
 def _verdict(report: CheckReport) -> str:

@@ -28,7 +28,10 @@ def inspect(
     as_json: o.AsJson = False,
     debug: o.Debug = False,
 ) -> None:
-    """Tell what a model is made of and what it takes, without reading its weights."""
+    """Tell what a model is made of and what it takes, without reading its weights.
+
+    Of a hub id all files are fetched first, weights too.
+    """
     from ..hf.facts import inspect_folder
     from ..hf.prepare import check_weights
     from ..text.locate import Finder

@@ -20,7 +20,11 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Cache = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where models are kept, instead of the user's cache.", rich_help_panel=_MODEL),
+    typer.Option(
+        metavar="DIR",
+        help="The folder for models, costs and plans, instead of the user's cache.",
+        rich_help_panel=_MODEL,
+    ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Make no network call.", rich_help_panel=_MODEL)]
 Drafter = Annotated[

@@ -44,7 +44,12 @@ def sweep(
             rich_help_panel=_WHAT,
         ),
     ] = "auto",
-    best: Annotated[int, typer.Option(metavar="N", help="Settings to measure.", rich_help_panel=_WHAT)] = 3,
+    best: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Settings to measure. [default: 3, or a tenth of all if less]", rich_help_panel=_WHAT
+        ),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Measure all settings.", rich_help_panel=_WHAT)] = False,
     keep: Annotated[
         bool, typer.Option("--keep/--no-keep", help="Whether to keep the best as the task's preset.")

@@ -30,7 +30,8 @@ def train(
     ] = None,
     output: Annotated[str | None, typer.Option(metavar="DIR", help="The folder to write; must not exist.")] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A recipe as TOML or JSON; flags go before what it says.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A recipe as TOML (Python 3.11) or JSON; flags go before what it says."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped.")] = False,
     exits: Annotated[
@@ -47,7 +48,7 @@ def train(
     ] = None,
     period: Annotated[
         int | None,
-        typer.Option(metavar="R", help="Rotational: every R-th layer at a step; 8.", rich_help_panel=_WHAT),
+        typer.Option(metavar="R", help="Rotational: every R-th layer at a step. [default: 8]", rich_help_panel=_WHAT),
     ] = None,
     lora_rank: Annotated[
         int | None,
@@ -65,45 +66,63 @@ def train(
         bool, typer.Option("--scratch", help="Start from random weights.", rich_help_panel=_WHAT)
     ] = False,
     p_max: Annotated[
-        float | None, typer.Option(metavar="P", help="Dropout of the last layer; 0.1.", rich_help_panel=_HOW)
+        float | None, typer.Option(metavar="P", help="Dropout of the last layer. [default: 0.1]", rich_help_panel=_HOW)
     ] = None,
     e_scale: Annotated[
-        float | None, typer.Option(metavar="X", help="How much early exits count; 0.2.", rich_help_panel=_HOW)
+        float | None, typer.Option(metavar="X", help="How much early exits count. [default: 0.2]", rich_help_panel=_HOW)
     ] = None,
     distil: Annotated[
         float | None,
         typer.Option(
-            metavar="S", help="Share of the loss that compares with the starting model; 0.", rich_help_panel=_HOW
+            metavar="S",
+            help="Share of the loss that compares with the starting model. [default: 0]",
+            rich_help_panel=_HOW,
         ),
     ] = None,
     exit_share: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Share of the loss the exits have; 0: as e_scale says.", rich_help_panel=_HOW),
+        typer.Option(
+            metavar="S", help="Share of the loss the exits have. [default: as e_scale says]", rich_help_panel=_HOW
+        ),
     ] = None,
     agreement: Annotated[
         float | None,
         typer.Option(
-            metavar="S", help="Share of the exits' loss that compares with the last layer; 0.", rich_help_panel=_HOW
+            metavar="S",
+            help="Share of the exits' loss that compares with the last layer. [default: 0]",
+            rich_help_panel=_HOW,
         ),
     ] = None,
     last_every: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The last layer learns in every N-th batch; 1.", rich_help_panel=_HOW),
+        typer.Option(metavar="N", help="The last layer learns in every N-th batch. [default: 1]", rich_help_panel=_HOW),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(metavar="X", help="3e-5.", rich_help_panel=_HOW)] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="The highest; it falls as a cosine. [default: 3e-5]", rich_help_panel=_HOW),
+    ] = None,
     warmup: Annotated[
-        int | None, typer.Option(metavar="N", help="Steps in which it rises; 0.", rich_help_panel=_HOW)
+        int | None, typer.Option(metavar="N", help="Steps in which it rises. [default: 0]", rich_help_panel=_HOW)
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option(metavar="X", help="0.", rich_help_panel=_HOW)] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", help="1000.", rich_help_panel=_RUN)] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Rows at once; 1.", rich_help_panel=_RUN)] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(metavar="X", help="AdamW's. [default: 0]", rich_help_panel=_HOW)
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Of the optimizer. [default: 1000]", rich_help_panel=_RUN)
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="Rows at once. [default: 1]", rich_help_panel=_RUN)
+    ] = None,
     accumulation: Annotated[
-        int | None, typer.Option(metavar="N", help="Batches to a step; 8.", rich_help_panel=_RUN)
+        int | None, typer.Option(metavar="N", help="Batches to a step. [default: 8]", rich_help_panel=_RUN)
     ] = None,
     length: Annotated[
-        int | None, typer.Option(metavar="N", help="Tokens of a row; 1024.", rich_help_panel=_RUN)
+        int | None, typer.Option(metavar="N", help="Tokens of a row. [default: 1024]", rich_help_panel=_RUN)
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="0.", rich_help_panel=_RUN)] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Of rows' order, dropout and first weights. [default: 0]", rich_help_panel=_RUN),
+    ] = None,
     checkpointing: Annotated[
         bool, typer.Option("--checkpointing", help="Less memory, more time.", rich_help_panel=_RUN)
     ] = False,
@@ -111,24 +130,30 @@ def train(
         bool, typer.Option("--fsdp", help="Spread the weights over torchrun's processes.", rich_help_panel=_RUN)
     ] = False,
     precision: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="auto, float32 or bfloat16.", rich_help_panel=_RUN)
+        str | None,
+        typer.Option(metavar="TYPE", help="auto, float32 or bfloat16. [default: auto]", rich_help_panel=_RUN),
     ] = None,
     stored: Annotated[
         str | None,
-        typer.Option(metavar="TYPE", help="Of the weights written; float32.", rich_help_panel=_RUN),
+        typer.Option(metavar="TYPE", help="Of the weights written. [default: float32]", rich_help_panel=_RUN),
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.", rich_help_panel=_RUN)] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda. [default: auto]", rich_help_panel=_RUN)
+    ] = None,
     eval_data: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Instead of holding some of the data out.", rich_help_panel=_RUN),
     ] = None,
     eval_rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Rows evaluated at most; 32.", rich_help_panel=_RUN)
+        int | None, typer.Option(metavar="N", help="Rows evaluated at most. [default: 32]", rich_help_panel=_RUN)
     ] = None,
     save_every: Annotated[
-        int | None, typer.Option(metavar="N", help="Steps between checkpoints; 100.", rich_help_panel=_RUN)
+        int | None, typer.Option(metavar="N", help="Steps between checkpoints. [default: 100]", rich_help_panel=_RUN)
     ] = None,
-    log_every: Annotated[int | None, typer.Option(metavar="N", help="10.", rich_help_panel=_RUN)] = None,
+    log_every: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Steps between lines of the log. [default: 10]", rich_help_panel=_RUN),
+    ] = None,
     cache: o.Cache = None,
     offline: o.Offline = False,
     as_json: o.AsJson = False,

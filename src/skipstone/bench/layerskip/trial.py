@@ -24,6 +24,7 @@ class Extent:
     length: int = 512
     exits: tuple[int, ...] = (2, 4, 6, 8, 10, 12, 16, 20, 24, 28)  # evaluated, beside those trained and the last
     prompts: int = 6
+    stream_prompts: int = 10  # of each kind, where a drafter that chooses by itself has a whole stream of them
     new_tokens: int = 96
     rival_prompts: int = 2
     trial_prompts: int = 1  # of each kind, to find a setting by, and none of those it is measured with
@@ -41,6 +42,7 @@ class Extent:
             rows=1,
             length=32,
             prompts=1,
+            stream_prompts=1,
             new_tokens=12,
             rival_prompts=1,
             trial_tokens=8,
@@ -61,20 +63,27 @@ class Trial:
 
     def jobs(self, model: LanguageModel) -> dict[str, list[Job]]:
         """By kind of text: prompts held out of training, in the form it had them, ended as users have them end."""
-        extent = self.extent
-        return {
-            kind: [_job(model, prompt, extent.new_tokens) for prompt in prompts[extent.trial_prompts :]]
-            for kind, prompts in self._prompts.items()
-        }
+        return self._jobs(model, self.extent.prompts)
 
     def stream(self, model: LanguageModel) -> list[tuple[str, Job]]:
         """Prompts of all kinds by turns, chats among them, each with its kind."""
         extent = self.extent
-        chats = self.sources.held_out_chats()[: extent.prompts]
+        chats = self.sources.held_out_chats()[: extent.stream_prompts]
         asked: list[Prompt] = [[{"role": "user", "content": chat}] for chat in chats]
-        by_kind = {**self.jobs(model), "chat": [_job(model, prompt, extent.new_tokens) for prompt in asked]}
+        by_kind = {
+            **self._jobs(model, extent.stream_prompts),
+            "chat": [_job(model, prompt, extent.new_tokens) for prompt in asked],
+        }
         turns = zip(*([(kind, job) for job in jobs] for kind, jobs in by_kind.items()), strict=False)
         return [one for turn in turns for one in turn]
+
+    def _jobs(self, model: LanguageModel, prompts: int) -> dict[str, list[Job]]:
+        """``prompts`` of each kind, none of those that a setting is found by."""
+        extent = self.extent
+        return {
+            kind: [_job(model, prompt, extent.new_tokens) for prompt in asked[extent.trial_prompts :][:prompts]]
+            for kind, asked in self._prompts.items()
+        }
 
     def setting(self, lab: Lab, weights: str = "auto", exit_layer: int | None = None) -> Setting:
         """The fastest exit, depth and width with these weights, looked for once; ``exit_layer``: at that exit."""
@@ -99,7 +108,7 @@ class Trial:
 
     @cached_property
     def _prompts(self) -> dict[str, list[Prompt]]:
-        wanted = self.extent.prompts + self.extent.trial_prompts
+        wanted = max(self.extent.prompts, self.extent.stream_prompts) + self.extent.trial_prompts
         asked: list[Prompt] = [
             [{"role": "user", "content": row["question"]}] for row in self.sources.held_out_questions()[:wanted]
         ]

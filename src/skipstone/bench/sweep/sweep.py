@@ -20,21 +20,23 @@ from .texts import FEWEST, Text, generated, job_of
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is, of how much
 
 _HOPELESS = 0.9  # predictions are not so wrong that what comes to less would pay
-_SHARE = 10  # of the grid at most one in so many is measured
+_BEST, _SHARE = 3, 10  # settings measured unless asked for more or less, and at most one in so many of the grid
 
 
 @dataclass(frozen=True)
 class Extent:
-    """``tokens`` of each text at most; the ``best`` settings are measured, or, if ``full``, all."""
+    """``tokens`` of each text at most; the ``best`` settings are measured (None: three, or a tenth of all if that is
+    less), or, if ``full``, all.
+    """
 
     tokens: int = 128
-    best: int = 3
+    best: int | None = None
     full: bool = False
 
     def __post_init__(self) -> None:
         if self.tokens < FEWEST:
             raise RequestError(f"texts of {self.tokens} tokens tell nothing of speed: use {FEWEST} or more")
-        if self.best < 1:
+        if self.best is not None and self.best < 1:
             raise UsageError(f"the best {self.best} settings are none to measure: use 1 or more")
 
 
@@ -86,7 +88,7 @@ class Sweep:
         """What to measure. ``predictions``: the fastest first."""
         if self.extent.full:
             return [each.setting for each in predictions]
-        most = max(1, min(self.extent.best, len(predictions) // _SHARE))
+        most = self.extent.best or max(1, min(_BEST, len(predictions) // _SHARE))
         return [each.setting for each in predictions if each.speed > _HOPELESS][:most]
 
     def _measured(self, settings: Sequence[Setting], texts: Sequence[Text]) -> list[Measured]:

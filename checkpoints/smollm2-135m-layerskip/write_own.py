@@ -1,0 +1,79 @@
+"""Let the starting model write the texts that the third part is trained on, out of the openings of public ones.
+
+Usage: write_own.py SOURCES OUTPUT [--model smollm2-135m] [--tokens 192] [--rows 32] [--weights auto]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import skipstone
+from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
+
+QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Prompts of one kind; ``sampled`` is the temperature, 0 for what plain decoding writes."""
+
+    name: str
+    prompts: list[str]
+    chat: bool
+    sampled: float = 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--weights", default="auto")
+    parser.add_argument("--tokens", type=int, default=192)
+    parser.add_argument("--rows", type=int, default=32)
+    given = parser.parse_args()
+    model = skipstone.load(given.model, weights=given.weights)
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    with given.output.open("w") as file:
+        for kind in _kinds(Sources(given.sources), model.tokenizer.tokenizer):
+            for number, text in enumerate(_written(model, kind, given)):
+                file.write(json.dumps({"text": text}) + "\n")
+                print(f"\r{kind.name}: {number + 1} of {len(kind.prompts)}", end="", flush=True)
+            print()
+
+
+def _kinds(sources: Sources, tokenizer: Any) -> Iterator[Kind]:
+    draw = random.Random(2)
+    maths = [row["question"] for row in sources.rows("gsm8k_train.jsonl.gz")]
+    asked = [
+        "\n".join(filter(None, [row["instruction"], row["input"]]))
+        for name in ("dolly_151.jsonl", "self_instruct_427.jsonl")
+        for row in sources.rows(name)
+    ]
+    news = [line for row in sources.rows("cnn_dm_40.jsonl") for line in row["article"].split(". ") if len(line) > 60]
+    openings = [" ".join(line.split()[:6]) for line in draw.sample(news, OPENINGS)]
+    tokens = [tokenizer.decode([draw.randrange(256, len(tokenizer))]) for _ in range(RANDOM)]
+    yield Kind("sums", draw.sample(maths, QUESTIONS), chat=True)
+    yield Kind("stories", first_sentences(draw.sample(sources.stories(), STORIES)), chat=False)
+    yield Kind("chats", [text[:1500] for text in draw.sample(asked, CHATS)], chat=True)
+    yield Kind("openings", openings, chat=False, sampled=1.0)
+    yield Kind("anything", [token for token in tokens if token.strip()], chat=False, sampled=1.0)
+
+
+def _written(model: skipstone.LanguageModel, kind: Kind, given: argparse.Namespace) -> Iterator[str]:
+    prompts = [[{"role": "user", "content": text}] if kind.chat else text for text in kind.prompts]
+    settings = {"max_new_tokens": given.tokens, "temperature": kind.sampled, "seed": 0}
+    for piece in model.stream_batch(prompts, drafter="none", rows=given.rows, **settings):
+        if piece.generation is not None:
+            asked, said = kind.prompts[piece.index], piece.generation.text
+            yield chat(model.tokenizer, asked, said) if kind.chat else asked + said
+
+
+if __name__ == "__main__":
+    main()
