@@ -1,7 +1,7 @@
 """Admission, release, figures and refusals; what the engine says is a matter for the laws."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -222,6 +222,33 @@ def test_a_failing_drafter_does_not_keep_other_rows_from_their_text() -> None:
     failing.spoil = None
     tokens = [token for emission in engine.step() if emission.row == row for token in emission.tokens]
     assert tokens == alone(net, Request([1, 2, 3], 6)).tokens
+
+
+def test_a_constraint_that_fails_ends_its_own_text_alone() -> None:
+    class Fails:
+        def mask(self, path: Sequence[int]) -> torch.Tensor:
+            return torch.ones(VOCAB, dtype=torch.bool)
+
+        def advance(self, tokens: Sequence[int]) -> None:
+            if tokens:
+                raise RuntimeError("lost count")
+
+        def fork(self) -> "Fails":
+            return self
+
+    net = network()
+    engine = Engine(net, RandomDrafter(net, 3), rows=3, capacity=SLOTS)
+    engine.admit(Request([4, 5], 6))
+    failing = engine.admit(Request([1, 2], 6, constraint=Fails()))[0]
+    row = engine.admit(Request([1, 2, 3], 6))[0]
+    with pytest.raises(RuntimeError, match="lost count"):
+        engine.step()
+    emissions = [emission for _ in range(8) for emission in engine.step()]
+    assert [token for emission in emissions if emission.row == row for token in emission.tokens] == alone(
+        net, Request([1, 2, 3], 6)
+    ).tokens
+    assert sum(emission.row == failing for emission in emissions) == 1  # what it had before it failed
+    assert not engine.busy
 
 
 def test_an_engine_is_busy_until_its_last_emission_is_handed_out() -> None:

@@ -27,6 +27,13 @@ def test_figures_are_ratios_of_sums():
     assert summary.nodes == 10
 
 
+def test_what_is_known_of_a_draft_ends_with_its_first_wrong_token():
+    assert (HALF.right, HALF.judged) == (2, 3)
+    assert (RESCUE.right, RESCUE.judged) == (0, 1)
+    assert (NOTHING.right, NOTHING.judged) == (0, 0)
+    assert [(each.right, each.judged) for each in [replace(HALF, ends=1)]] == [(3, 3)]
+
+
 def test_nothing_drafted_accepts_nothing():
     assert Summary().mean_accepted_length == 0
     assert _summary(NOTHING).acceptance_rate == 0

@@ -223,13 +223,15 @@ class Engine:
             draft = root_only(torch.tensor([row.tokens[-1] for row in rows], device=self.network.device))
             run = self._verify(draft, rows)
         logits = self.network.logits(run.hidden)
+        if self.costs is not None:
+            logits[0, 0, 0].item()  # a GPU is only asked to run so far: wait, or its time is no verification's
         verified = perf_counter()
         self._learn(draft, rows, 1e3 * (verified - drafted))
         nodes = _nodes(draft)
         outcomes = [row.outcome(n, logit, self.rule) for row, n, logit in zip(rows, nodes, logits, strict=True)]
+        failures = [row.take(outcome) for row, outcome in zip(rows, outcomes, strict=True)]
         self.cache.commit([row.index for row in rows], [[0, *o.path] if o.tokens else [] for o in outcomes])
         for row, outcome in zip(rows, outcomes, strict=True):
-            row.take(outcome)
             if isinstance(outcome.error, NumericsError):
                 self.cache.wipe(row.index)
         ended = perf_counter()
@@ -245,6 +247,8 @@ class Engine:
                 draft.feedback.tell(_verified(place, outcome, run))
         for row, record in zip(rows, records, strict=True):
             self._report(row, record)
+        for failure in filter(None, failures):
+            raise failure
 
     def _state(self, rows: list[Row]) -> DraftState:
         indexes = tuple(row.index for row in rows)

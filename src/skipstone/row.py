@@ -90,11 +90,18 @@ class Row:
             return Outcome(path, tokens, logprobs, "error", verdict.error)
         return Outcome(path, tokens[:kept], logprobs, stop.reason if stop else None)
 
-    def take(self, outcome: Outcome) -> None:
-        """Make an outcome's tokens part of the text."""
+    def take(self, outcome: Outcome) -> Exception | None:
+        """Make an outcome's tokens part of the text. What a constraint or processor raises ends it, and is returned:
+        other rows of the step have theirs to take yet.
+        """
         self.tokens.extend(outcome.tokens)
-        self.sampler.advance(outcome.tokens)
         self.finished = outcome.finish_reason is not None
+        try:
+            self.sampler.advance(outcome.tokens)
+        except Exception as error:
+            self.finished = True
+            return error
+        return None
 
     def record(self, nodes: Nodes, outcome: Outcome, timing: Timing, lossy: str = "") -> StepRecord:
         """The step's figures; the prefill since the last record is charged to this one."""
@@ -110,7 +117,13 @@ class Row:
             emitted=len(outcome.tokens),
             timing=timing,
             lossy=lossy,
+            ends=int(self._ends_drafted(nodes, outcome, live_backbone, accepted)),
         )
+
+    def _ends_drafted(self, nodes: Nodes, outcome: Outcome, backbone: Sequence[int], accepted: int) -> bool:
+        """Whether a stop rule ended the text with a token of the backbone."""
+        clipped = outcome.finish_reason not in (None, "error") and len(outcome.path) == accepted < len(backbone)
+        return clipped and nodes.tokens[backbone[accepted]] == outcome.tokens[-1]
 
     def _logprobs(self, logits: Tensor, tokens: Sequence[int]) -> list[Logprob] | None:
         if self.request.logprobs is None:

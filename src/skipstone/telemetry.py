@@ -43,6 +43,17 @@ class StepRecord:
     emitted: int  # tokens given out, bonus included, after stop rules
     timing: Timing
     lossy: str = ""  # how the network is not the whole model; see Summary
+    ends: int = 0  # 1: the text ends in a drafted token, which nothing follows and is not among the accepted
+
+    @property
+    def right(self) -> int:
+        """Backbone tokens that the target chose as well."""
+        return self.accepted + self.ends
+
+    @property
+    def judged(self) -> int:
+        """Backbone tokens that the target's choice is known for: those that were right, and the first that was not."""
+        return self.right if self.ends else min(self.drafted, self.accepted + 1)
 
 
 class Sink(Protocol):

@@ -14,6 +14,7 @@ from skipstone.errors import PlanError, UsageError
 from skipstone.kernels.exact import ExactNetwork
 from skipstone.network import Network
 from skipstone.request import Request
+from skipstone.search.pace import Expected
 from skipstone.telemetry import StepRecord, Timing
 from skipstone.testing import check_drafter, tiny_network
 
@@ -122,6 +123,6 @@ def test_cycles_that_take_longer_than_their_prices_count_as_worth_less():
     net = tiny_network(agreeing=0.6)
     drafter = ExitDrafter(ExitDrafter.Options(), net)
     for _ in range(200):
-        drafter.dynamic.expected[0] = 10.0
+        drafter.dynamic.expected[0] = Expected(10.0, 1.0)
         drafter.observe(StepRecord(0, 1, 1, 1, 0, 2, Timing(draft_s=0.005, verify_s=0.008)))
-    assert drafter.dynamic.finder.slower == pytest.approx(1.3, abs=0.03)
+    assert drafter.dynamic.finder.pace.slower == pytest.approx(1.3, abs=0.03)

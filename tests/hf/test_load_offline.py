@@ -79,7 +79,12 @@ def test_an_alias_that_was_not_pulled_is_told_how(tmp_path: Path) -> None:
 
 def test_a_gguf_file_is_converted(tmp_path: Path) -> None:
     write_gguf(tmp_path / "tiny.gguf")
-    assert load(tmp_path / "tiny.gguf", tmp_path)[0] == "converting tiny.gguf to a model folder, once"
+    converting = "converting tiny.gguf to a model folder, once"
+    assert load(tmp_path / "tiny.gguf", tmp_path)[0] == converting
+    assert converting not in load(tmp_path / "tiny.gguf", tmp_path)
+    next(tmp_path.rglob("tiny-*/config.json")).unlink()
+    assert load(tmp_path / "tiny.gguf", tmp_path)[0] == converting  # what is damaged is made again
+    assert not list(tmp_path.rglob("*damaged*"))
 
 
 @needs_peft

@@ -14,6 +14,7 @@ from skipstone.engine import Engine
 from skipstone.request import Request
 from skipstone.sampling import SamplingParams
 from skipstone.stopping import StopTokens
+from skipstone.telemetry import StepRecord
 from skipstone.testing import tiny_network
 from skipstone.tree import Draft, Topology
 
@@ -33,6 +34,14 @@ class Oracle(RandomDrafter):
         return Draft(Topology.chain(1 + depth), tokens, torch.ones_like(tokens, dtype=torch.bool))
 
 
+class Summaries:
+    def __init__(self) -> None:
+        self.records: list[StepRecord] = []
+
+    def record(self, record: StepRecord) -> None:
+        self.records.append(record)
+
+
 def _by_oracle(request: Request, text: list[int]):
     return alone(network(), request, Oracle(network(), 0, lambda _: text))
 
@@ -46,6 +55,20 @@ def test_a_stop_token_inside_an_accepted_span_ends_the_output_there(place: int, 
     stopped = _by_oracle(replace(FREE, stops=(StopTokens(eos),)), text)
     assert stopped.tokens == text[: first + 1]
     assert stopped.reason == "eos"
+
+
+@given(st.integers(0, 13))
+def test_a_drafted_token_that_ends_the_text_was_right(place: int):
+    """Of what was drafted behind it nothing is known; it says nothing against the drafter."""
+    text = alone(network(), FREE).tokens
+    seen = Summaries()
+    engine = Engine(network(), Oracle(network(), 0, lambda _: text), capacity=SLOTS, sinks=[seen])
+    engine.admit(replace(FREE, stops=(StopTokens(frozenset([text[place]])),)))
+    while engine.busy:
+        engine.step()
+    assert all(record.right == record.judged for record in seen.records)
+    last = seen.records[-1]
+    assert last.judged == min(last.drafted, last.emitted)
 
 
 def test_a_stop_token_that_is_the_bonus_token_ends_the_output_there():

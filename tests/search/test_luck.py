@@ -9,6 +9,8 @@ import pytest
 from simulated import Listed, Objective, Simulation
 
 from skipstone.plan import LayerPlan
+from skipstone.search.budget import Budget
+from skipstone.search.contest import Contest
 from skipstone.search.guided import GuidedSearcher
 from skipstone.search.in_use import InUse
 from skipstone.search.searcher import Trial
@@ -102,12 +104,30 @@ def test_after_a_plan_that_went_at_once_nothing_is_lent(
 ) -> None:
     """Where nothing pays, lucky windows must not cost a loan each."""
     sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
-    sim.tuner.budget.spent_ms = 7.0
+    sim.tuner.budget.ran_ms = 7.0  # the share is 1
     sim.tuner.use = InUse.taken_up(Trial(BEST, 32, 32, 1.3), 0.98, 0)
     sim.tuner.use.observe(0, judged)
     assert sim.tuner.choose(sim.state()) is None
     assert sim.tuner.drops
     assert sim.tuner.budget.lent_at == (7.0 if lent else None)
+
+
+def test_a_second_loan_is_no_larger_than_what_of_the_first_was_repaid() -> None:
+    budget = Budget(share=0.01, spent_ms=80.0, ran_ms=3_000.0)
+    budget.lend()
+    assert budget.affords(29, loan_ms=80)
+    assert not budget.affords(31, loan_ms=80)
+
+
+def test_a_plan_that_comes_back_has_no_contest_of_another_to_fight(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    before, lucky = (InUse.taken_up(Trial(plan, 32, 32, 1.3), 0.98, 0) for plan in (BEST, WORSE[0]))
+    before.observe(60, 62)
+    lucky.observe(27, 39)
+    sim.tuner.use, sim.tuner.before = lucky, before
+    sim.tuner.contest = Contest.begun(Trial(WORSE[1], 32, 32, 1.4), 0.9, 0.9, sim.state())
+    assert sim.tuner.choose(sim.state()).plan == BEST
+    assert sim.tuner.contest is None
 
 
 def test_a_contest_is_over_when_the_plan_in_use_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +139,17 @@ def test_a_contest_is_over_when_the_plan_in_use_is_dropped(monkeypatch: pytest.M
     while sim.tuner.plan is not None:
         sim.step()
     assert sim.tuner.contest is None
+
+
+def test_a_plan_whose_cycles_take_too_long_rests_and_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    sim.tuner.use = InUse.taken_up(Trial(BEST, 32, 32, 1.3), 0.98, 0)
+    assert sim.tuner.choose(sim.state()) is not None
+    sim.tuner.pace.slower = 1.9
+    sim.tuner.tokens += 128  # prices are looked up anew
+    assert sim.tuner.choose(sim.state()) is None
+    assert sim.tuner.plan == BEST
+    for _ in range(4096):
+        sim.tuner.pace.rest()
+    sim.tuner.tokens += 128
+    assert sim.tuner.choose(sim.state()) is not None

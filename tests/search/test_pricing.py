@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from simulated import Listed, Objective, Simulation
@@ -45,6 +45,13 @@ def test_a_step_hardly_ever_asks_what_steps_cost(monkeypatch: pytest.MonkeyPatch
     for _ in range(100):
         sim.step()
     assert costs.asked <= 20 * (1 + (len(sim.text) - before) / 128)
+
+
+def test_what_cycles_take_over_their_price_and_further_choices_make_a_plan_worth_less() -> None:
+    plain, slow = _pricing(), replace(_pricing(), slower=1.25)
+    assert slow.at(PLAN, 0.9) == pytest.approx(plain.at(PLAN, 0.9) / 1.25)
+    wide = replace(_pricing(), width=3)
+    assert wide.verify(2) == plain.verify(6)
 
 
 def test_prices_are_looked_up_again_after_a_while_and_where_something_else_is_asked() -> None:

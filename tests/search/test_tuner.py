@@ -18,9 +18,10 @@ from skipstone.plan import LayerPlan
 from skipstone.request import Request
 from skipstone.search.budget import Budget
 from skipstone.search.in_use import InUse
+from skipstone.search.pace import Expected
 from skipstone.search.searcher import Trial
 from skipstone.search.tuner import Tuner, TunerOptions
-from skipstone.telemetry import StepRecord, Summary
+from skipstone.telemetry import StepRecord, Summary, Timing
 from skipstone.testing import plain_text, tiny_network
 
 SHAPE = Shape(layers=12, hidden=32, mlp=48, heads=4, kv_heads=2, vocab_size=128, context=1024)
@@ -232,3 +233,22 @@ class _Overflowing:
                 cache.values[-1][row, :, start : start + nodes] = float("nan")
             return Run(found.hidden * float("nan"), found.taps)
         return found
+
+
+def test_cycles_are_compared_with_what_their_steps_should_take() -> None:
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    drafter = SkipDrafter(Options(), network)
+    assert drafter.tuned is not None
+    for _ in range(200):
+        drafter.tuned.drafted[0], drafter.tuned.expected[0] = [0.9], Expected(10.0, 1.0)
+        drafter.observe(StepRecord(0, 1, 1, 1, 0, 2, Timing(draft_s=0.006, verify_s=0.007)))
+    assert _tuner(drafter).pace.slower == pytest.approx(1.3, abs=0.03)
+
+
+def test_texts_that_end_in_drafted_tokens_say_nothing_against_a_plan() -> None:
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    drafter = SkipDrafter(Options(), network)
+    _tuner(drafter).use = InUse.taken_up(Trial(LayerPlan.uniform(12), 32, 32, 1.5), share=1.0, tokens=0)
+    for _ in range(20):
+        drafter.observe(StepRecord(0, 4, 4, 2, 0, 3, Timing(), ends=1))
+    assert _tuner(drafter).use.recent.share > 0.98  # what the trials were believed by

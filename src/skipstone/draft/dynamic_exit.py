@@ -17,6 +17,7 @@ from ..search.exit_prices import Heads
 from ..search.exit_sample import ExitSample
 from ..search.exit_sights import ExitSights
 from ..search.exit_view import ExitChoice
+from ..search.pace import Expected
 from ..telemetry import StepRecord
 from ..tree import Draft, Feedback, Verified
 from .chain import Backbone
@@ -24,8 +25,6 @@ from .head import DraftHead
 from .worth import Worth
 
 _CHOICES = 4  # at each depth, of which as many are kept as are worth it
-_CYCLES = 64  # that the comparison of times with prices rests on
-_OUTLIER = 2.0  # times its price, that one cycle counts for at most
 
 
 @dataclass
@@ -49,7 +48,7 @@ class DynamicExit:
     depth: int = 0
     width: int = 0
     untold: dict[int, ExitSights] = field(default_factory=dict)  # by row: whose draft has not come back yet
-    expected: dict[int, float] = field(default_factory=dict)  # by row: milliseconds that the cycle should take it
+    expected: dict[int, Expected] = field(default_factory=dict)  # by row: what the cycle should take it
 
     @property
     def finder(self) -> ExitFinder:
@@ -63,6 +62,7 @@ class DynamicExit:
             watched = self.finder.watched()
         depth = min(self.depth or self.finder.options.deepest, state.limits.depth)
         if choice is None or depth < 1:
+            self.finder.pace.rest()
             seen = _Seen(self, state, watched)
             return replace(state.nothing(), search_s=searched, feedback=Feedback(seen, watched))
         if self.head.auto:
@@ -84,7 +84,8 @@ class DynamicExit:
         draft = backbone.resumed(backbone.draft(worth.widths()))
         self.untold |= dict.fromkeys(state.rows, choice.sights)
         if state.costs is not None:
-            self.expected |= dict.fromkeys(state.rows, worth.ms / len(state.rows))
+            share = 1 / len(state.rows)
+            self.expected |= dict.fromkeys(state.rows, Expected(share * worth.ms, share))
         return replace(draft, feedback=Feedback(seen, tuple(layer for layer in watched if layer > choice.exit)))
 
     def _width(self, state: DraftState) -> int:
@@ -94,18 +95,14 @@ class DynamicExit:
         return self.width or _CHOICES
 
     def observe(self, record: StepRecord) -> None:
-        lost, expected = self.untold.pop(record.row, None), self.expected.pop(record.row, 0.0)
+        lost, expected = self.untold.pop(record.row, None), self.expected.pop(record.row, None)
         with self.learnt.lock:
             self.finder.observe(record)
             if lost is not None:  # a draft that made numbers which are not finite was as wrong as can be
                 lost.see([1.0], None)
-            elif expected:
-                self._compare(1e3 * (record.timing.draft_s + record.timing.verify_s) / expected)
-
-    def _compare(self, ratio: float) -> None:
-        """Of a cycle's time to what it should have taken: picking tokens and much else is in no price."""
-        kept = self.finder.slower * (1 - 1 / _CYCLES) + min(ratio, _OUTLIER) / _CYCLES
-        self.finder.slower = max(kept, 1.0)
+            elif expected is not None:
+                taken = 1e3 * (record.timing.draft_s + record.timing.verify_s)
+                self.finder.pace.compare(taken, expected)
 
     def forget(self, row: int) -> None:
         """The text in ``row`` is over."""

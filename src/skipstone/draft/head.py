@@ -91,11 +91,11 @@ class DraftHead:
         self._texts.pop(row, None)
 
     def observe(self, record: StepRecord) -> None:
-        self._accepted.add(record.accepted, min(record.drafted, record.accepted + 1))
+        self._accepted.add(record.right, record.judged)
 
     def look(self, state: DraftState, plan: LayerPlan, depth: int) -> None:
         """Take in what the texts said since last time, and think again about what pays now and then."""
-        if self.size == self.network.vocab_size or (self.auto and state.costs is None):
+        if self.size == self.network.vocab_size or (self.auto and state.costs is None and not self.narrow):
             return
         for row, history in zip(state.rows, state.history, strict=True):
             self._read(self._texts.setdefault(row, _Text()), history)

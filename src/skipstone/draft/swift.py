@@ -88,8 +88,8 @@ class SwiftDrafter:
         self.tuner.release(row)
 
     def propose(self, state: DraftState) -> Draft:
-        searched = self.tuner.work(state)
-        plan = self.tuner.plan
+        with self.tuner.lock:
+            searched, plan = self.tuner.work(state), self.tuner.plan
         draft = state.nothing() if plan is None else self._draft(state, plan)
         return replace(draft, search_s=searched)
 
@@ -103,7 +103,8 @@ class SwiftDrafter:
 
     def observe(self, record: StepRecord) -> None:
         self.head.observe(record)
-        self.tuner.observe(record)
+        with self.tuner.lock:
+            self.tuner.observe(record)
 
 
 def _notes(num_layers: int, ratio: float) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..drafting import DraftState
 from ..search.calibration import Calibration
+from ..search.pace import Expected
 from ..search.tuner import Choice, Tuner
 from ..telemetry import StepRecord
 from ..tree import Draft
@@ -39,11 +40,12 @@ class Tuned:
     learnt: Learnt
     head: DraftHead
     drafted: dict[int, list[float]] = field(default_factory=dict)  # row -> confidences of its newest draft
+    expected: dict[int, Expected] = field(default_factory=dict)  # row -> what the cycle should take it
     since: dict[int, int] = field(default_factory=dict)  # row -> where the text begins that a plan may be tried on
     drops: int = 0  # of plans, that these rows have been marked for
 
     def __post_init__(self) -> None:
-        self.drops = len(self.tuner.drops)
+        self.drops = self.tuner.drops
 
     @property
     def tuner(self) -> Tuner:
@@ -51,17 +53,19 @@ class Tuned:
 
     def propose(self, state: DraftState, most: int, width: int) -> Draft:
         with self.learnt.lock:
-            self.tuner.head = self.head.step_head
+            self.tuner.head, self.tuner.width = self.head.step_head, width
             self._mark(state)
             searched = self.tuner.work(state, self.since)
             choice = self.tuner.choose(state)
+            if choice is None:
+                self.tuner.pace.rest()
         draft = state.nothing() if choice is None else self._draft(state, choice, most, width)
         return replace(draft, search_s=searched)
 
     def _mark(self, state: DraftState) -> None:
         """After a plan was dropped, text from before says nothing of what pays now."""
-        if self.drops != len(self.tuner.drops):
-            self.drops = len(self.tuner.drops)
+        if self.drops != self.tuner.drops:
+            self.drops = self.tuner.drops
             self.since = {row: len(history) for row, history in zip(state.rows, state.history, strict=True)}
 
     def _draft(self, state: DraftState, choice: Choice, most: int, width: int) -> Draft:
@@ -73,15 +77,21 @@ class Tuned:
         backbone = Backbone(state, choice.plan, depth, self.head, width, enough)
         useful = zip(state.rows, enough.confidences, state.limits.depths, strict=True)
         self.drafted |= {row: confidences for row, confidences, room in useful if room > 0}
+        if state.costs is not None:
+            ms, share = choice.pricing.cycle(choice.plan, len(backbone.picks)), 1 / len(state.rows)
+            self.expected |= dict.fromkeys(state.rows, Expected(share * ms, share))
         return backbone.draft()
 
     def observe(self, record: StepRecord) -> None:
-        confidences = self.drafted.pop(record.row, [])
+        confidences, expected = self.drafted.pop(record.row, []), self.expected.pop(record.row, None)
         with self.learnt.lock:
             self.tuner.observe(record, lost=bool(confidences) and not record.drafted)
-            self.learnt.calibration.observe(confidences[: record.drafted], record.accepted)
+            if expected is not None and record.drafted:
+                self.tuner.pace.compare(1e3 * (record.timing.draft_s + record.timing.verify_s), expected)
+            self.learnt.calibration.observe(confidences[: record.judged], record.right)
 
     def forget(self, row: int) -> None:
         """The text in ``row`` is over, or another one begins."""
         self.since.pop(row, None)
         self.drafted.pop(row, None)
+        self.expected.pop(row, None)

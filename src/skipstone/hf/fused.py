@@ -23,6 +23,8 @@ from .head import Head
 from .network import HFNetwork
 from .widen import Lazily
 
+_KEPT = 2  # heads of the first tokens
+
 
 class FusedNetwork:
     """``generic`` says what model this is; blocks, head and embedding are our own."""
@@ -39,6 +41,7 @@ class FusedNetwork:
         self.shape = blocks[0].attn.shape  # the same in all of them
         self.fewest = blocks[0].attn.qkv.fewest  # rows of a matrix: filled up once, not at each product
         self.head, self.embedding = ends
+        self.frequent: dict[int, Callable[[Tensor], Tensor]] = {}  # heads of the first tokens, by how many
         self.tables = tables_of(generic, self.shape, self.dtype)
 
     @property
@@ -64,14 +67,23 @@ class FusedNetwork:
 
     @computing
     def narrow_head(self, tokens: Tensor) -> Callable[[Tensor], Tensor]:
-        return computing(self.head.narrowed(tokens, self.kernel))
+        """That of the first tokens is kept, since every text drafts with the same one."""
+        size = len(tokens)
+        if not torch.equal(tokens, torch.arange(size, device=tokens.device)):
+            return computing(self.head.narrowed(tokens, self.kernel))
+        found = self.frequent.get(size)
+        if found is None:
+            found = computing(self.head.narrowed(tokens, self.kernel))
+            newest = list(self.frequent.items())[1 - _KEPT :]
+            self.frequent = {**dict(newest), size: found}
+        return found
 
     def in_float64(self) -> FusedNetwork:
         """The same weights computed with in float64; blocks are widened one at a time, as they run."""
         wide = copy.copy(self)
         wide.blocks = Lazily(self.blocks, FusedBlock.in_float64)
         wide.embedding, wide.head = self.embedding.in_float64(), self.head.in_float64()
-        wide.dtype, wide.kernel = torch.float64, kernel_for("stock")
+        wide.dtype, wide.kernel, wide.frequent = torch.float64, kernel_for("stock"), {}
         wide.fewest = StockLinear.fewest
         wide.tables = tables_of(self.generic, self.shape, wide.dtype)
         return wide

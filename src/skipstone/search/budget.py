@@ -14,7 +14,7 @@ class Budget:
     share: float
     ran_ms: float = 0.0
     spent_ms: float = 0.0
-    lent_at: float | None = 0.0  # spent by the time of the newest loan, which a cold start is; None: there is none
+    lent_at: float | None = 0.0  # earned by the time of the newest loan, which a cold start is; None: there is none
     rests_until: float = 0.0  # of the run, before which no trial could be paid for
     trial_ms: float = 0.0  # of the last trial, with all that belongs to it
 
@@ -33,6 +33,10 @@ class Budget:
     def spend(self, ms: float) -> None:
         self.spent_ms += ms
         self.trial_ms = ms
+
+    def lend(self) -> None:
+        """From now on, as far as the loan before is repaid."""
+        self.lent_at = self.share * self.ran_ms
 
     @property
     def used(self) -> float:

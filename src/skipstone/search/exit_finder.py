@@ -15,15 +15,19 @@ from .exit_prices import At, Heads
 from .exit_sample import ExitSample, Score, show, surveyed
 from .exit_sights import ExitSights
 from .exit_view import ExitChoice, ExitView, Known
+from .pace import Pace
 from .pricing import costs_of
 
 _FEW = 8  # exits that are surveyed at once; of more, these and then those between the best ones
 _WATCHED = 3  # exits tapped at a time
 _NEARBY = 128  # tokens of context that cost the same
 _NODES = 17  # of a draft that are priced; a deeper one has more
-_VIEWS = 8  # numbers of rows and contexts that are kept in mind
+_VIEWS = 64  # numbers of rows and contexts that are kept in mind
 _EVENTS = 4096
 _TRAINED = 0.5  # agreement that training would hardly better
+
+
+_Place = tuple[int, int, bool]  # rows, part of the context, whether nothing was measured
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class ExitFinder:
     trained: bool
     options: ExitOptions = field(default_factory=ExitOptions)
     heads: Heads = field(default_factory=lambda: Heads({True: 0.0}))
-    slower: float = 1.0
+    pace: Pace = field(default_factory=Pace)
     clock: Callable[[], float] = perf_counter
 
     sights: dict[int, ExitSights] = field(default_factory=dict)
@@ -73,7 +77,7 @@ class ExitFinder:
     tokens: int = 0
     history: deque[Chosen] = field(default_factory=lambda: deque(maxlen=_EVENTS))
     choice: ExitChoice | None = None  # the newest
-    _views: dict[tuple[int, int], ExitView] = field(default_factory=dict)
+    _views: dict[_Place, ExitView] = field(default_factory=dict)
     _surveyed: int = 0  # positions that a survey has shown
     _samples: list[ExitSample] = field(default_factory=list)
     _turn: int = 0  # whose turn it is to be watched
@@ -123,11 +127,12 @@ class ExitFinder:
 
     def _view(self, state: DraftState) -> ExitView:
         rows, part = len(state.rows), max(map(len, state.history)) // _NEARBY
-        view = self._views.pop((rows, part), None)
+        place = (rows, part, state.costs is None)  # prices that are made up say nothing where others were measured
+        view = self._views.pop(place, None)
         if view is None:
             nodes = max(self.options.deepest + 1, _NODES)
             view = ExitView(self.layers, At(rows, part * _NEARBY + _NEARBY // 2, nodes))
-        self._views[rows, part] = view  # the newest one last
+        self._views[place] = view  # the newest one last
         if len(self._views) > _VIEWS:
             self._views.pop(next(iter(self._views)))
         return view
@@ -139,7 +144,7 @@ class ExitFinder:
 
     def _known(self, state: DraftState) -> Known:
         costs = costs_of(state.costs, self.layers)
-        return Known(self._of, costs, self.heads, self.slower, self.options.deepest)
+        return Known(self._of, costs, self.heads, self.pace.slower, self.options.deepest)
 
     def _of(self, layer: int) -> ExitSights:
         if layer not in self.sights:

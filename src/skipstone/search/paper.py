@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from time import perf_counter
+from typing import Any
 
 from ..drafting import DraftState
 from ..errors import UsageError
@@ -59,6 +61,7 @@ class PaperTuner:
     num_layers: int
     options: PaperOptions = field(default_factory=PaperOptions)
     clock: Callable[[], float] = perf_counter
+    lock: Any = field(default_factory=RLock)  # drafters of several threads share one
 
     plan: LayerPlan | None = field(init=False)  # what to draft with; None: the model is too shallow
     best: Trial | None = None

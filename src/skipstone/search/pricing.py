@@ -51,6 +51,8 @@ class Pricing:
     context: int
     head: bool | int = True
     deepest: int = 16
+    width: int = 1  # choices of each drafted token that are verified
+    slower: float = field(default=1.0, compare=False)  # what a cycle takes, of what its steps should
     _drafts: dict[LayerPlan, float] = field(default_factory=dict, compare=False, repr=False)
     _verified: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
@@ -66,19 +68,23 @@ class Pricing:
         return self._drafts[plan]
 
     def verify(self, depth: int) -> float:
-        """Milliseconds of verifying a chain of ``depth`` drafted tokens."""
+        """Milliseconds of verifying ``depth`` drafted tokens."""
         if depth not in self._verified:
-            self._verified[depth] = self._ms(LayerPlan.full(self.layers), depth + 1)
+            self._verified[depth] = self._ms(LayerPlan.full(self.layers), depth * self.width + 1)
         return self._verified[depth]
+
+    def cycle(self, plan: LayerPlan, depth: int) -> float:
+        """Milliseconds of drafting ``depth`` tokens and verifying them, by their steps."""
+        return depth * self.draft(plan) + self.verify(depth)
 
     def forecast(self, plan: LayerPlan, acceptance: Callable[[int], float]) -> Forecast:
         """Tokens of a cycle over its cost, M / (K·c + v), at the best K; ``acceptance(i)`` is that at depth i = 1, …"""
-        plain, draft = self.plain, self.draft(plan)
+        plain = self.plain / self.slower
         best, reached, tokens = Forecast(0, 1.0), 1.0, 1.0
         for depth in range(1, self.deepest + 1):
             reached *= acceptance(depth)
             tokens += reached
-            speed = tokens * plain / (depth * draft + self.verify(depth))
+            speed = tokens * plain / self.cycle(plan, depth)
             if speed > best.speed or best.depth == 0:
                 best = Forecast(depth, speed)
             elif depth > best.depth + _PAST_THE_TOP:

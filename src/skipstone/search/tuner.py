@@ -17,6 +17,7 @@ from .contest import Contest
 from .event import Event
 from .found import Found, Warm
 from .in_use import InUse
+from .pace import Pace
 from .pricing import Forecast, PriceList, Pricing, costs_of
 from .ranking import Rankings
 from .replay import replay
@@ -53,13 +54,19 @@ class TunerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to draft with now: ``rate`` tokens are expected per millisecond, its last takes ``more`` milliseconds."""
+    """What to draft with now: ``rate`` tokens are expected per millisecond."""
 
     plan: LayerPlan
     depth: int
     acceptance: float
     rate: float
-    more: float
+    pricing: Pricing
+
+    @property
+    def more(self) -> float:
+        """Milliseconds that its last token takes."""
+        pricing, depth = self.pricing, self.depth
+        return pricing.slower * (pricing.cycle(self.plan, depth) - pricing.cycle(self.plan, depth - 1))
 
 
 @dataclass
@@ -75,6 +82,8 @@ class Tuner:
     new_searcher: Callable[[], Searcher]
     options: TunerOptions = field(default_factory=TunerOptions)
     head: bool | int = True
+    width: int = 1
+    pace: Pace = field(default_factory=Pace)
     clock: Callable[[], float] = perf_counter
 
     use: InUse | None = None
@@ -88,7 +97,8 @@ class Tuner:
     _searcher: Searcher | None = None  # None: settled
     _trials: int = 0  # in this search
     before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
-    drops: list[int] = field(default_factory=list)  # of plans that stopped paying: tokens emitted by then
+    drops: int = 0  # of plans that stopped paying
+    _dropped: list[int] = field(default_factory=list)  # tokens emitted by then, of late ones
     _forecast: Forecast | None = None  # for the plan of now
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _prices: PriceList = field(default_factory=PriceList)
@@ -149,12 +159,11 @@ class Tuner:
                 return None
             found = Forecast(min(found.depth, _CAUTIOUS), found.speed)
         elif (before := self._better_before(pricing, found)) is not None:
-            self.use, self.before = before, None
+            self.use, self.before, self.contest = before, None, None
             self._log("returned", before.plan, self.clock(), before.trial)
             return self.choose(state)
         self._forecast = found
-        more = pricing.draft(use.plan) + pricing.verify(found.depth) - pricing.verify(found.depth - 1)
-        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, more)
+        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, pricing)
 
     def _better_before(self, pricing: Pricing, found: Forecast) -> InUse | None:
         """The plan in use before, where that one's own drafts did better than those of now do: trials err."""
@@ -166,15 +175,15 @@ class Tuner:
     def observe(self, record: StepRecord, *, lost: bool = False) -> None:
         """``lost``: a draft of this row was made, and thrown away as a whole, for numbers that were not finite."""
         self.tokens += record.emitted
-        ms = 1e3 * (record.timing.total_s - record.timing.prefill_s)
+        ms = 1e3 * (record.timing.total_s - record.timing.prefill_s - record.timing.search_s)
         self.budget.ran_ms += 1e3 * record.timing.total_s
         if not record.drafted:
             self._plain_ms = 0.9 * self._plain_ms + 0.1 * ms if self._plain_ms else ms
         if self.use is None or not (record.drafted or lost):
             return
-        judged = max(min(record.drafted, record.accepted + 1), 1)
-        self.use.observe(record.accepted, judged)
-        self.book.add(self.use.plan, record.accepted, judged)
+        judged = max(record.judged, 1)  # a draft that was lost was wrong at once
+        self.use.observe(record.right, judged)
+        self.book.add(self.use.plan, record.right, judged)
 
     # the search
 
@@ -272,8 +281,8 @@ class Tuner:
     def _promise(self, pricing: Pricing) -> float:
         """What a new plan must beat."""
         if self.use is None:
-            broken = sum(self.tokens - at < _TRUST_AGAIN for at in self.drops)
-            return _MARGIN + _DISTRUST * min(broken, 3)
+            self._dropped = [at for at in self._dropped if self.tokens - at < _TRUST_AGAIN]
+            return _MARGIN + _DISTRUST * min(len(self._dropped), 3)
         return max(pricing.forecast(self.use.plan, self.use.acceptance).speed, 1.0) * _MARGIN
 
     def _adopt(self, trial: Trial, share: float) -> None:
@@ -288,9 +297,13 @@ class Tuner:
         self._log("dropped", self.plan, self.clock())
         served = self.use is not None and self.use.judged >= _SERVED
         self.use = self.before = None
-        self.drops.append(self.tokens)
+        self.drops += 1
+        self._dropped.append(self.tokens)
         self._open()
-        self.budget.lent_at = self.budget.spent_ms if served else None
+        if served:
+            self.budget.lend()
+        else:
+            self.budget.lent_at = None
 
     def _open(self) -> None:
         self.budget.rests_until = 0.0
@@ -308,5 +321,6 @@ class Tuner:
 
     def _pricing(self, state: DraftState) -> Pricing:
         costs, context = costs_of(state.costs, self.network_layers), max(map(len, state.history))
-        fresh = Pricing(costs, self.network_layers, len(state.rows), context, self.head, self.options.deepest)
+        kind = (self.head, self.options.deepest, self.width, self.pace.slower)
+        fresh = Pricing(costs, self.network_layers, len(state.rows), context, *kind)
         return self._prices.at(fresh, self.tokens)

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import get_ident
 
 from filelock import FileLock, Timeout
 
@@ -89,7 +90,7 @@ def set_aside(target: Path) -> Path:
 def new_file(target: Path) -> Iterator[Path]:
     """A path to write that becomes `target` when the block ends, and vanishes if it raises."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = sibling(target, f"{os.getpid()}.part")
+    part = sibling(target, f"{os.getpid()}-{get_ident()}.part")
     try:
         yield part
         sync_path(part)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from .atomic import building, disk_errors, locked
+from .atomic import building, disk_errors, locked, set_aside, sibling
 from .folders import cache_folders
 from .manifest import sha256, verify, write_manifest
 
@@ -24,7 +25,10 @@ def converted(gguf: Path, *, convert: Convert, root: Path | None = None, progres
     with disk_errors(target), locked(target, progress):
         if verify(target):
             progress(f"converting {gguf.name} to a model folder, once")
+            if target.exists():  # damaged since, or of an older form
+                set_aside(target)
             with building(target) as folder:
                 convert(gguf, folder)
                 write_manifest(folder, f"{gguf.name} sha256:{digest}")
+            shutil.rmtree(sibling(target, "damaged"), ignore_errors=True)
     return target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from ..accept import AcceptanceRule
@@ -60,6 +60,8 @@ class LanguageModel:
         self.defaults = loaded.generation
         self.drafter = drafter
         self._measure_costs = measure_costs
+        self._costs: CostModel | None = None
+        self._measuring = Lock()
         self.plans = plans
         self._memories = Memories(plans, loaded.exits)
         made = self.make(drafter)  # a setting that does not fit the model is told at once
@@ -120,10 +122,13 @@ class LanguageModel:
             self.network, chosen, capacity=capacity, rows=rows, rule=rule, costs=self.costs if wants(chosen) else None
         )
 
-    @cached_property
+    @property
     def costs(self) -> CostModel | None:
         """What steps cost on this machine, measured on first use and refined by every step since."""
-        return None if self._measure_costs is None else CostModel(self._measure_costs())
+        if self._measure_costs is not None:
+            with self._measuring:  # threads that measured at once would time each other
+                self._costs = self._costs or CostModel(self._measure_costs())
+        return self._costs
 
     def told(self) -> list[str]:
         """What drafters found out about this model, a line each: what is drafted with, or why nothing is."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from ..drafting import Drafter
 from ..search.found import Found, Warm
 from ..search.preset import ExitPreset
+
+_SPECS = 64  # drafters with other options or labels, of which one model remembers something
 
 
 class Plans(Protocol):
@@ -32,8 +35,10 @@ class Memories:
 
     plans: Plans | None = None
     exits: Sequence[int] = ()
+    # the newest last; so many that a label for each user does no harm
     _by_spec: dict[str, Any] = field(default_factory=dict)
     _presets: dict[str, ExitPreset | None] = field(default_factory=dict)  # by spec, as they were when first asked for
+    _lock: Any = field(default_factory=Lock)
     _given: WeakValueDictionary[int, Any] = field(default_factory=WeakValueDictionary)  # by id: few can be hashed
 
     def give(self, spec: str, drafter: Any) -> Drafter:
@@ -44,18 +49,24 @@ class Memories:
             self._preset(spec, task, drafter)
         memory = getattr(drafter, "memory", None)
         if memory is not None:
-            if spec not in self._by_spec:
-                self._by_spec[spec] = memory
-                self._warm(drafter)
-            drafter.recall(self._by_spec[spec])
+            drafter.recall(self._known(spec, memory, drafter))
             self._given[id(drafter)] = drafter
         kept: Drafter = drafter
         return kept
 
+    def _known(self, spec: str, memory: Any, drafter: Any) -> Any:
+        """What the first drafter of this spec began, ``memory`` for that one itself."""
+        with self._lock:
+            known = self._by_spec.pop(spec, None)
+            if known is None:
+                self._warm(drafter)
+            _last(self._by_spec, spec, memory if known is None else known)
+            return self._by_spec[spec]
+
     def told(self) -> list[str]:
         """What drafters found out, a line each, those that say so."""
         presets = [f"{spec}: {_told_of(preset)}" for spec, preset in self._presets.items()]
-        memories = self._by_spec.items()
+        memories = list(self._by_spec.items())
         return presets + [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
 
     def keep(self, drafter: Any) -> None:
@@ -69,7 +80,7 @@ class Memories:
     def _preset(self, spec: str, task: str, drafter: Any) -> None:
         """Draft as the preset of the task says, and say whether there is one."""
         if spec not in self._presets:
-            self._presets[spec] = None if self.plans is None else self.plans.get_exit(task)
+            _last(self._presets, spec, None if self.plans is None else self.plans.get_exit(task))
         preset = self._presets[spec]
         if preset is not None:
             drafter.use(preset)
@@ -79,6 +90,12 @@ class Memories:
         warm = None if self.plans is None or task is None else self.plans.get(task)
         if warm is not None:
             drafter.begin_with(warm)
+
+
+def _last(kept: dict[str, Any], spec: str, what: Any) -> None:
+    kept[spec] = what
+    if len(kept) > _SPECS:
+        kept.pop(next(iter(kept)))
 
 
 def _told_of(preset: ExitPreset | None) -> str:
