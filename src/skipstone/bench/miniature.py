@@ -34,7 +34,7 @@ class Small:
     vocabulary: int = 512
     length: int = 128
     batch: int = 16
-    steps: int = 3000
+    steps: int = 1600
     learning_rate: float = 3e-3
     eval_rows: int = 64
 

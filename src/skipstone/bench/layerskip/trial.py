@@ -33,7 +33,7 @@ class Extent:
     latest: int = 8  # exit tried where the checkpoint names none
     heads: tuple[str, ...] = ("auto", "4096")
     # that a drafter which chooses by itself is compared with
-    fixed: tuple[tuple[int, int], ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 1))
+    fixed: tuple[tuple[int, int], ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2))
 
     @classmethod
     def quick(cls) -> Extent:

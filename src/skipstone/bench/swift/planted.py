@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import mean, median
+from typing import Any
 
 from ...calibrate import measure
 from ...cost import CostModel, Step
@@ -112,13 +114,17 @@ def tuner_of(drafter: SkipDrafter) -> Tuner:
 
 @dataclass(frozen=True)
 class Compared:
-    """Seconds a token by round, the drafted texts, and milliseconds of the parts of a cycle measured beside them."""
+    """Seconds a token by round, the drafted texts, and seconds of the parts of a cycle measured beside them.
+
+    ``heads`` are those that the texts were drafted with, ``draft`` is a drafted token's by head.
+    """
 
     plain: list[float]
     drafted: list[float]
     texts: list[Told]
+    heads: list[bool | int]
     step: float
-    draft: float
+    draft: Mapping[bool | int, float]
     verify: float
     depth: int  # that ``verify`` was measured at
 
@@ -129,21 +135,22 @@ class Compared:
     @property
     def predicted(self) -> float:
         """M · plain / (K·c + v) over all cycles, K as they were."""
-        steps = [step for text in self.texts for step in text.steps]
-        cycles = sum(self._cycle(step.drafted) for step in steps)
+        texts = zip(self.texts, self.heads, strict=True)
+        cycles = sum(self._cycle(step.drafted, head) for text, head in texts for step in text.steps)
         return sum(text.emitted for text in self.texts) * self.step / cycles
 
-    def _cycle(self, drafted: int) -> float:
-        return drafted * self.draft + self.step + (self.verify - self.step) * drafted / self.depth
+    def _cycle(self, drafted: int, head: bool | int) -> float:
+        return drafted * self.draft[head] + self.step + (self.verify - self.step) * drafted / self.depth
 
-    def to_json(self) -> dict[str, float]:
+    def to_json(self) -> dict[str, Any]:
         """Milliseconds of the parts, alone and as the records of decoding have them, where any loss must show."""
         steps = [step for text in self.texts for step in text.steps]
         drafted = sum(step.drafted for step in steps)
         timings = [step.timing for step in steps if step.drafted]
         return {
             "step": 1e3 * self.step,
-            "draft": 1e3 * self.draft,
+            "draft": {_head(head): 1e3 * draft for head, draft in self.draft.items()},
+            "decoding_heads": dict(Counter(map(_head, self.heads))),
             "verify": 1e3 * self.verify,
             "verify_drafted": self.depth,
             "decoding_drafted": drafted / len(steps),
@@ -163,29 +170,34 @@ def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
         "drafted": Stream(planted.network, drafter, planted.costs, lab.clock),
     }
     texts: list[Told] = []
+    heads: list[bool | int] = []
 
     def arm(name: str, number: int) -> float:
         told = streams[name].decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
         if name == "drafted":
             texts.append(told)
+            heads.append(drafter.head.step_head)
         return told.per_token
 
     for name in streams:
         arm(name, 0)
     depth = max(1, round(median(step.drafted for step in texts[-1].steps)))
     texts.clear()
+    heads.clear()
     arms = {name: partial(arm, name) for name in streams}
     runs = Runs(planted.network, planted.pricing.context + lab.effort.answer // 2)
     full = LayerPlan.full(planted.network.num_layers)
-    calls = {
-        "step": runs.step(Step(full, 1)),
-        "draft": runs.chain(plan, depth, drafter.head.step_head),
-        "verify": runs.step(Step(full, depth + 1)),
-    }
+    calls = {"step": runs.step(Step(full, 1)), "verify": runs.step(Step(full, depth + 1))}
+    calls |= {_head(head): runs.chain(plan, depth, head) for head in (True, drafter.head.size)}
     arms |= {name: partial(_median_ms, call, lab) for name, call in calls.items()}
     taken = interleaved(arms, lab.effort.rounds, lab.clock)
-    step, draft, verify = (median(taken[name]) for name in ("step", "draft", "verify"))
-    return Compared(taken["plain"], taken["drafted"], texts, step, draft / depth, verify, depth)
+    step, verify = median(taken["step"]), median(taken["verify"])
+    draft = {head: median(taken[_head(head)]) / depth for head in (True, drafter.head.size)}
+    return Compared(taken["plain"], taken["drafted"], texts, heads, step, draft, verify, depth)
+
+
+def _head(head: bool | int) -> str:
+    return "draft, whole head" if head is True else f"draft, head of {head}"
 
 
 def _median_ms(call: Callable[[], object], lab: Lab, _: int) -> float:
