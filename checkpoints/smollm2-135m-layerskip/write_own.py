@@ -70,7 +70,7 @@ def _written(model: skipstone.LanguageModel, kind: Kind, given: argparse.Namespa
     prompts = [[{"role": "user", "content": text}] if kind.chat else text for text in kind.prompts]
     settings = {"max_new_tokens": given.tokens, "temperature": kind.sampled, "seed": 0}
     for piece in model.stream_batch(prompts, drafter="none", rows=given.rows, **settings):
-        if piece.generation is not None:
+        if piece.generation is not None:  # an answer that was cut reads as one that ended; the teacher does not say so
             asked, said = kind.prompts[piece.index], piece.generation.text
             yield chat(model.tokenizer, asked, said) if kind.chat else asked + said
 

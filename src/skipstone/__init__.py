@@ -45,7 +45,7 @@ def load(
     weights: str = "auto",
     exact: bool = False,
     early_exit: int | None = None,
-    cache: Path | None = None,
+    cache: str | Path | None = None,
     offline: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> LanguageModel:
@@ -76,8 +76,8 @@ def load(
         check_early_exit(early_exit)
     if isinstance(drafter, str):
         read_spec(drafter)  # a slip of the pen is told before anything is fetched or loaded
-    tell = progress or to_stderr
-    source = Finder(tell, cache, offline).source(model)
+    tell, root = progress or to_stderr, None if cache is None else Path(cache)
+    source = Finder(tell, root, offline).source(model)
     loaded = load_folder(
         source.folder,
         adapters=source.adapters,
@@ -91,7 +91,7 @@ def load(
     if exact:
         tell("exact mode: proven on this machine; rows of a batch run one by one")
     label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
-    folders = cache_folders(cache)
+    folders = cache_folders(root)
     costs = partial(measured_costs, network, label, folders, tell)
     plans = None
     if loaded.fingerprint is not None and early_exit is None:  # plans are for all layers of a model

@@ -93,7 +93,7 @@ def test_a_checkpoint_is_shown_as_tables(run: Run, folder: Path, tmp_path: Path)
     assert_says(result.out, r"QUICK: these figures mean nothing")
     assert_says(result.out, r"differences +0 ")
     assert_says(result.out, r"maths +before +\d+ +100 +\d")
-    assert_says(result.out, r"exit:layer=2,depth=\d,head=64 +stories")
+    assert_says(result.out, r"exit:layer=2,depth=\d,width=\d,head=64 +stories")
 
 
 def test_a_checkpoint_is_judged_by_data_that_must_be_named(run: Run, folder: Path, tmp_path: Path) -> None:

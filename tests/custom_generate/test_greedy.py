@@ -23,6 +23,9 @@ def _only_neighbours(row: int, text: torch.Tensor) -> list[int]:
     return [(int(text[-1]) + step + row) % 64 for step in range(1, 9)]
 
 
+_only_neighbours.stateless = True  # type: ignore[attr-defined]
+
+
 PROCESSORS: dict[str, dict[str, Any]] = {
     "eos": {"eos_token_id": [15, 19, 33]},
     "min_new_tokens": {"eos_token_id": [15, 19, 33], "min_new_tokens": 9},

@@ -1,5 +1,8 @@
 """Processors of the caller's own, with and without memory."""
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -7,6 +10,7 @@ import torch
 from generating import ONE, PADDED, call, knowing, network, ours, wild
 from transformers import LogitsProcessorList, SynthIDTextWatermarkingConfig
 
+from skipstone.errors import UsageError
 from skipstone.testing import tiny_network
 
 MODEL = network().model
@@ -146,9 +150,60 @@ def test_a_prefix_function_is_asked_about_no_text_it_excludes():
         assert lines[prompt][: len(said)] == said
         return [lines[prompt][len(said)]]
 
+    allowed.stateless = True  # type: ignore[attr-defined]
     settings = {"input_ids": [[1, 20, 1], [20, 1, 20]], "max_new_tokens": 12, "prefix_allowed_tokens_fn": allowed}
     for drafter in ("ngram:min=1", "skip:plan=uniform,width=2", "exit:layer=1"):
         assert ours(MODEL, settings, drafter)[:, 3:].tolist() == lines
+
+
+def test_a_prefix_function_that_may_remember_is_shown_the_text_alone():
+    """As a grammar that moves on with every call."""
+    seen: list[int] = []
+
+    def grammar(prompt: int, text: torch.Tensor) -> list[int]:
+        seen.append(len(text))
+        return list(range(len(seen), len(seen) + 20))
+
+    plain = call(MODEL, ONE, max_new_tokens=14, prefix_allowed_tokens_fn=grammar)
+    lengths, seen[:] = list(seen), []
+    with pytest.warns(UserWarning, match="drafts without PrefixConstrained"):
+        text = ours(MODEL, ONE, "skip:plan=uniform", max_new_tokens=14, prefix_allowed_tokens_fn=grammar)
+    assert torch.equal(text, plain)
+    assert seen == lengths
+
+
+def test_hooks_of_others_on_layers_are_refused_whenever_they_come():
+    model = copy.deepcopy(MODEL)
+    text = call(model, ONE, max_new_tokens=6)
+    assert torch.equal(ours(model, ONE, max_new_tokens=6), text)
+    steer = model.model.layers[1].register_forward_hook(lambda *_: None)
+    with pytest.raises(UsageError, match="layer 1 has a forward hook"):
+        ours(model, ONE, max_new_tokens=6)
+    steer.remove()
+    model.model.layers[0].forward = lambda *args, **more: None
+    with pytest.raises(UsageError, match="layer 0 has"):
+        ours(model, ONE, max_new_tokens=6)
+
+
+def test_inputs_that_another_library_prepares_are_refused():
+    model = copy.deepcopy(MODEL)
+    model.prepare_inputs_for_generation = (
+        model.prepare_inputs_for_generation
+    )  # put back, as a library does behind itself
+    assert torch.equal(ours(model, ONE, max_new_tokens=6), call(MODEL, ONE, max_new_tokens=6))
+    own = model.prepare_inputs_for_generation
+    model.prepare_inputs_for_generation = wraps(own)(lambda *args, **more: own(*args, **more))
+    with pytest.raises(UsageError, match="prepared by another library"):
+        ours(model, ONE, max_new_tokens=6)
+
+
+def test_threads_generate_with_one_model_side_by_side():
+    model = copy.deepcopy(MODEL)
+    text, attention = call(model, ONE, max_new_tokens=14), model.config._attn_implementation
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: ours(model, ONE, "exit:layer=1", max_new_tokens=14), range(12)))
+    assert all(torch.equal(each, text) for each in found)
+    assert model.config._attn_implementation == attention
 
 
 def test_an_error_of_a_processor_comes_through_and_leaves_the_drafter_clean():

@@ -217,6 +217,26 @@ def test_a_list_of_end_tokens_in_the_models_settings_ends_at_any_of_them(folder:
         model.defaults["eos_token_id"] = EOS
 
 
+def test_a_stop_string_that_is_a_special_token_ends_the_text_though_it_has_no_text(model: LanguageModel) -> None:
+    text = model.generate("the and", max_new_tokens=12, eos_token_id=[])
+    special = {token: string for string, token in model.tokenizer.special.items()}
+    assert special[1] == "<|end|>"
+    bias = {1: 1e3}
+    said = model.generate("the and", max_new_tokens=12, eos_token_id=[], logit_bias=bias, stop_strings=["<|end|>", "q"])
+    assert (said.tokens, said.stop_reason) == ([1], "stop_string")
+    assert len(text.tokens) == 12
+
+
+def test_a_folder_for_what_is_kept_may_be_a_string(folder: Path, tmp_path: Path) -> None:
+    assert skipstone.load(folder, cache=str(tmp_path / "kept")).generate("the", max_new_tokens=2).tokens
+
+
+def test_what_a_generation_config_asks_for_in_vain_is_told(tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "tiny", generation={"no_repeat_ngram_size": 3, "suppress_tokens": [7, 8]})
+    notes = skipstone.load(folder).notes
+    assert any("no_repeat_ngram_size=3, suppress_tokens=[7, 8]: not served here" in note for note in notes)
+
+
 def test_a_text_ends_with_the_context(model: LanguageModel) -> None:
     text = model.generate([40] * 250, max_new_tokens=10**12, eos_token_id=[])
     assert (len(text.tokens), text.stop_reason, text.finish_reason) == (6, "context", "length")

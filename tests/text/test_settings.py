@@ -128,5 +128,15 @@ def test_the_end_of_text_is_the_given_one_or_the_models_or_the_tokenizers(
     assert settings.eos_ids({"eos_token_id": recommended}, of_tokenizer) == expected
 
 
+def test_lists_of_ends_may_be_anything_that_can_be_gone_through() -> None:
+    settings = GenerationSettings(
+        eos_token_id=filter(None, [3, 0]),  # type: ignore[arg-type]
+        stop_token_ids=(token for token in [5]),  # type: ignore[arg-type]
+        stop_strings=map(str.strip, [" stop "]),  # type: ignore[arg-type]
+    )
+    assert settings.eos_ids({}, None) == {3}
+    assert (tuple(settings.stop_token_ids), settings.stops()) == ((5,), ("stop",))
+
+
 def test_a_seed_is_drawn_where_none_is_given() -> None:
     assert len({GenerationSettings().sampling({}).seed for _ in range(4)}) > 1

@@ -83,6 +83,21 @@ def test_a_text_goes_on_in_the_next_row_and_loses_no_token(tmp_path: Path, token
     assert all(int(row["labels"][0]) == -100 for row in rows.rows)
 
 
+def test_a_last_token_alone_makes_no_row(tmp_path: Path, tokenizer: HFTokenizer) -> None:
+    (tmp_path / "text.txt").write_text("".join(chr(97 + i % 20) for i in range(32)))
+    length = len(tokenizer.encode((tmp_path / "text.txt").read_text()))  # and the end of the text
+    rows = read_rows([tmp_path / "text.txt"], tokenizer, length, 0)
+    assert [int((row["labels"] != -100).sum()) for row in rows.rows] == [length - 1]
+
+
+def test_of_rows_held_out_none_is_the_rest_of_the_data(tmp_path: Path, tokenizer: HFTokenizer) -> None:
+    rows = read_rows([_jsonl(tmp_path, *({"text": chr(97 + i) * 5} for i in range(21)))], tokenizer, 12, 0)
+    train, held = split(rows, 0.1, 100)
+    assert len(train) + len(held) == len(rows)
+    assert all(int(row["labels"][-1]) != -100 for row in held.rows)
+    assert any(int(row["labels"][-1]) == -100 for row in train.rows)
+
+
 def test_the_seed_alone_decides_the_order(tmp_path: Path, tokenizer: HFTokenizer) -> None:
     data = [_jsonl(tmp_path, *({"text": chr(97 + i) * 5} for i in range(20)))]
 
@@ -110,6 +125,8 @@ def test_rows_held_out_are_not_trained_on(tmp_path: Path, tokenizer: HFTokenizer
         ("[1]", "not a JSON object"),
         ('{"question": "x"}', "no text among its fields .question."),
         ('{"text": 3}', '"text" is a int'),
+        ('{"text": "half \\ud83d"}', "line 1: half a character"),
+        ('{"messages": [{"role": "user", "content": "\\ud83d"}]}', "line 1: half a character"),
         ('{"messages": ["x"]}', "list of objects with role and content"),
         ('{"text": ""}', "none of 1 samples has a token to predict"),
         ("", "none of 0 samples"),

@@ -54,6 +54,14 @@ def test_over_its_turns_the_last_layer_has_the_weight_it_would_have_every_time()
     torch.testing.assert_close(mean, plain, rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize(("of", "every"), [(1, 2), (3, 2), (5, 3), (4, 4)])
+def test_a_short_step_at_the_end_of_an_epoch_has_its_last_layer_and_no_less_of_it(of: int, every: int):
+    rhythm = Rhythm(agreement=1.0, last_every=every)
+    places = [Place(9, number, of=of) for number in range(of)]
+    assert rhythm.whole(places[-1])  # where processes compare gradients
+    assert sum(rhythm.times(place) for place in places if rhythm.whole(place)) == pytest.approx(of)
+
+
 def test_the_loss_of_an_exit_is_its_divergence_from_the_last_layer_as_it_is():
     model, losses = _run(Rhythm(agreement=1.0), micro_batch=0)
     with torch.no_grad(), exits(model, range(L)) as hidden:

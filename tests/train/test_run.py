@@ -26,6 +26,7 @@ from skipstone.errors import (
     UsageError,
 )
 from skipstone.hf.quiet import quiet
+from skipstone.testing import tiny_network
 from skipstone.train.recipe import Recipe
 from skipstone.train.result import Trained
 from skipstone.train.run import Watch, train
@@ -101,6 +102,67 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_never_had_been(
     assert [(line["step"], line["loss"]) for line in steps] == [(line["step"], line["loss"]) for line in other]
     pairs = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)
     assert all(torch.equal(a.detach(), b.detach()) for a, b in pairs)
+
+
+@pytest.mark.parametrize("model_type", ["gpt_neox", "mixtral"])
+def test_a_model_whose_files_have_other_names_than_its_memory_goes_on_too(
+    recipe: Callable[..., Recipe], tmp_path: Path, model_type: str
+) -> None:
+    folder = tmp_path / "odd"
+    network = tiny_network(model_type, layers=3, vocab_size=5 + 256 + 8, max_position_embeddings=64)
+    with quiet():
+        network.model.float().save_pretrained(folder)
+    save_tokenizer(folder)
+    settings = {"model": str(folder), "exits": [2]}
+    whole = train(recipe(**settings, output=str(tmp_path / "whole")), folder)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(**settings), folder, watch=Watch(callbacks=[_Stop()]))
+    resumed = train(recipe(**settings), folder, resume=True)
+    assert resumed.after == whole.after
+    pairs = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)
+    assert all(torch.equal(a.detach(), b.detach()) for a, b in pairs)
+
+
+def test_a_second_run_of_the_same_output_is_refused_while_the_first_is_under_way(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    class Again(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            with pytest.raises(UsageError, match="belongs to a run under way"):
+                RunFolder.beside(tmp_path / "out").held()
+
+    train(recipe(), folder, watch=Watch(callbacks=[Again()]))
+
+
+@pytest.mark.parametrize("changed", ["data", "model"])
+def test_a_run_goes_on_with_the_data_and_the_model_it_began_with_or_not_at_all(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, changed: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(), folder, watch=Watch(callbacks=[_Stop()]))
+    other = tiny_folder(tmp_path / "other", context=128) if changed == "model" else folder
+    if changed == "model":
+        weights = other / "model.safetensors"
+        content = bytearray(weights.read_bytes())
+        content[-64:] = bytes(64)
+        weights.write_bytes(bytes(content))
+    else:
+        (tmp_path / "text.txt").write_text(TEXT * 41)
+    with pytest.raises(UsageError, match=f"{changed}: not what the run"):
+        train(recipe(), other, resume=True)
+
+
+def test_what_is_logged_and_saved_how_often_may_change_and_no_token_is_lost_from_the_log(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    settings = {"steps": 6, "log_every": 4}
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(**settings), folder, watch=Watch(callbacks=[_Stop()]))
+    train(recipe(**settings | {"log_every": 3, "save_every": 5}), folder, resume=True)
+    lines = [json.loads(line) for line in RunFolder.beside(tmp_path / "out").log.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [2, 3, 5, 6]
+    whole = train(recipe(steps=6, output=str(tmp_path / "whole")), folder)
+    assert sum(line["tokens"] for line in lines) == sum(line["tokens"] for line in whole.report()["log"])
 
 
 def test_a_checkpoint_that_was_killed_while_it_was_written_is_passed_over(

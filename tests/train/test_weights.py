@@ -25,6 +25,10 @@ def test_weights_sum_to_one_and_rise_with_the_layer(layers: int, scale: float, d
     assert list(weights.values()) == sorted(weights.values())
 
 
+def test_a_share_goes_to_exits_whatever_the_scale():
+    assert ExitWeights(4, 0.0, share=0.5).normalised({1, 3}) == {1: 0.5, 3: 0.5}
+
+
 def test_a_scale_of_zero_leaves_the_last_layer_alone():
     assert ExitWeights(4, 0).normalised(range(4)) == {0: 0, 1: 0, 2: 0, 3: 1}
 

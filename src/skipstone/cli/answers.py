@@ -66,7 +66,7 @@ class Page:
 def title(prompt: Prompt) -> str:
     """A prompt in a few words, on one line."""
     last = prompt[-1] if not isinstance(prompt, str) and len(prompt) else prompt
-    text = " ".join(str(last["content"] if isinstance(last, dict) else last).split())
+    text = " ".join(str(last.get("content", "") if isinstance(last, dict) else last).split())
     return text if len(text) <= _TITLE else f"{text[: _TITLE - 1]}…"
 
 

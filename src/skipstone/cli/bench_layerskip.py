@@ -152,7 +152,7 @@ def _head_rows(decoding: dict[str, Any]) -> Iterator[list[str]]:
             yield [weights, "absent", found["absent"]]
             continue
         for head, told in found["heads"].items():
-            drafter = f"exit:layer={found['exit']},depth={found['depth']},head={head}"
+            drafter = f"exit:layer={found['exit']},depth={found['depth']},width={found['width']},head={head}"
             for text, each in told["by_text"].items():
                 speeds = (f"{each[name]:.1f}" for name in ("plain_tokens_per_second", "tokens_per_second"))
                 shares = (f"{each[name]:.2f}" for name in ("speedup", "mean_accepted", "acceptance_rate"))

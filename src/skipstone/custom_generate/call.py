@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
-from ..hf.body import check_supported
+from ..hf.body import body_of, check_supported, layer_list
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def check(call: Call, kept: Mapping[str, Any]) -> None:
     Raises UnsupportedModel for a model that cannot be decoded with layer plans.
     """
     check_supported(call.model, call.model.config.get_text_config())
+    _check_untouched(call.model)
     if call.model.training:
         raise UsageError("the model is in training mode, where dropout draws at random: call model.eval() first")
     if call.streamer is not None and call.rows > 1:
@@ -73,6 +74,30 @@ def check(call: Call, kept: Mapping[str, Any]) -> None:
     refused += [n for n, value in call.model_kwargs.items() if value is not None and not _FINE.get(n, _never)(value)]
     if refused:
         raise UsageError(f"{refused[0]} is not supported by skipstone.decode{_WHY.get(refused[0], ': leave it out')}")
+
+
+def _check_untouched(model: Any) -> None:
+    """Whatever others have put around the model's own passes has no part in running its layers' parts one by one."""
+    prepare = vars(model).get("prepare_inputs_for_generation")
+    if prepare is not None and getattr(prepare, "__func__", prepare) is not type(model).prepare_inputs_for_generation:
+        raise UsageError(
+            "the model's inputs are prepared by another library (as for prompt or prefix tuning), which "
+            "skipstone.decode would leave out: generate without custom_generate"
+        )
+    layers: Iterable[Any] = layer_list(body_of(model)[0]) or ()
+    for number, layer in enumerate(layers):
+        hooks = [*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()]
+        if any(_foreign(hook) for hook in hooks) or ("forward" in vars(layer) and not hasattr(layer, "_hf_hook")):
+            raise UsageError(
+                f"layer {number} has a forward hook, or a forward of its own, which skipstone.decode would leave out "
+                "as it runs the layer's parts: remove it, or generate without custom_generate"
+            )
+
+
+def _foreign(hook: Any) -> bool:
+    """Libraries' own hooks only look, or move weights."""
+    module = getattr(getattr(hook, "func", hook), "__module__", None) or ""
+    return module.partition(".")[0] not in ("transformers", "accelerate", "peft", "torch")
 
 
 def _check_mode(config: Any) -> None:
@@ -120,6 +145,10 @@ def _untouched(cache: Any) -> bool:
     return not cache.get_seq_length()
 
 
+def _nothing(value: Any) -> bool:
+    return not torch.as_tensor(value).any()
+
+
 # what transformers passes of its own accord; attention_mask and position_ids are checked with the prompts
 _FINE = {
     "attention_mask": _always,
@@ -128,7 +157,8 @@ _FINE = {
     "use_cache": _always,
     "cache": _untouched,
     "past_key_values": _untouched,
-    "token_type_ids": lambda value: not torch.as_tensor(value).any(),
+    "token_type_ids": _nothing,
+    "mm_token_type_ids": _nothing,  # of models that also see: 0 is text
 }
 _OWN_CACHE = ", which has a cache of its own: give the whole text as input_ids"
 _WHY = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +15,7 @@ from transformers import StopStringCriteria
 
 from ..drafting import Drafter
 from ..errors import UsageError
+from ..hf.body import body_of, layer_list
 from ..hf.fit import fit
 from ..hf.network import HFNetwork
 from ..hf.trained import exits_of
@@ -32,6 +34,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self._remembered: WeakKeyDictionary[Any, Remembered] = WeakKeyDictionary()
+        self._fitting = RLock()
 
     def __call__(
         self,
@@ -69,7 +72,8 @@ class Decoder:
             seed=seed,
             model_kwargs=model_kwargs,
         )
-        check(call, kept)
+        with self._fitting:
+            check(call, kept)
         if streamer is not None and "streamer" not in kept:
             streamer.put(input_ids.cpu())  # generate has not seen it, as in partial(skipstone.decode, streamer=…)
         return self._decode(call, drafter)
@@ -91,13 +95,15 @@ class Decoder:
 
     def _network(self, model: Any) -> HFNetwork:
         """Checked against the model's own pass the first time; built anew each time, as modules come and go."""
-        known = self._remembered.get(model)
-        if known is not None:
-            return HFNetwork(model, known.wiring, known.finish)
-        network, _ = fit(model)
-        memories = Memories(exits=exits_of(Path(model.config.name_or_path), model.config.to_dict(), ()))
-        self._remembered[model] = Remembered(network.wiring, network.head.finish is not None, memories)
-        return network
+        with self._fitting:  # a first look changes the model's settings for a moment
+            known = self._remembered.get(model)
+            if known is not None and len(known.windows) == len(layer_list(body_of(model)[0]) or ()):
+                return HFNetwork(model, known.wiring, known.finish, known.windows)
+            network, _ = fit(model)
+            memories = Memories(exits=exits_of(Path(model.config.name_or_path), model.config.to_dict(), ()))
+            finish = network.head.finish is not None
+            self._remembered[model] = Remembered(network.wiring, finish, network.windows, memories)
+            return network
 
 
 def _with_strings(criteria: Any, strings: str | Sequence[str] | None, tokenizer: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import transformers
@@ -26,6 +27,8 @@ def known(part: Any) -> bool:
 
     Others can say so of themselves with an attribute ``stateless = True``.
     """
+    if _ours(part, {"PrefixConstrainedLogitsProcessor"}):  # what it asks is a function of somebody else
+        return bool(getattr(part._prefix_allowed_tokens_fn, "stateless", False))
     return bool(getattr(part, "stateless", False)) or _ours(part, _PURE) or _ours(part, _ROW_OF)
 
 
@@ -62,9 +65,23 @@ def _encoder_no_repeat(part: Any, row: int, prompt: int) -> Any:
 
 
 def _prefix_constrained(part: Any, row: int, prompt: int) -> Any:
-    allowed = part._prefix_allowed_tokens_fn
-    part._num_beams, part._prefix_allowed_tokens_fn = 1, lambda _, text: allowed(prompt, text)
+    part._num_beams, part._prefix_allowed_tokens_fn = 1, _OfPrompt(part._prefix_allowed_tokens_fn, prompt)
     return part
+
+
+@dataclass(frozen=True)
+class _OfPrompt:
+    """A function of the caller's, for one prompt of several."""
+
+    function: Callable[[int, Any], Any]
+    prompt: int
+
+    @property
+    def stateless(self) -> bool:
+        return bool(getattr(self.function, "stateless", False))
+
+    def __call__(self, _: int, text: Any) -> Any:
+        return self.function(self.prompt, text)
 
 
 # these hold something for each row

@@ -37,7 +37,8 @@ def _check_positions(mask: Tensor, position_ids: Any) -> None:
     if position_ids is None:
         return
     want = mask.long().cumsum(-1) - 1
-    if position_ids.dim() != 2 or position_ids.shape[-1] != want.shape[-1]:
+    if position_ids.dim() not in (2, 3) or position_ids.shape[-1] != want.shape[-1]:
         raise UsageError(f"position_ids of shape {list(position_ids.shape)} are not supported: leave them out")
+    # of three dimensions: a plane each for text, time, height and width, all the same where there is text alone
     if not ((position_ids == want) | (mask == 0)).all():
         raise UsageError("position_ids other than 0, 1, 2, … from the first token on are not supported: leave them out")

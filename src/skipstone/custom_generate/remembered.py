@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
 
 from ..calibrate import measure
 from ..cost import CostModel
@@ -19,8 +22,10 @@ class Remembered:
 
     wiring: Wiring
     finish: bool
+    windows: Sequence[int | None]  # of each layer
     memories: Memories = field(default_factory=Memories)
     costs: CostModel | None = None
+    _measuring: Any = field(default_factory=Lock)
 
     def drafter(self, spec: str, network: HFNetwork) -> Drafter:
         """A drafter by name, which goes on from what earlier ones found."""
@@ -29,6 +34,7 @@ class Remembered:
     def costs_for(self, drafter: Drafter, network: HFNetwork) -> CostModel | None:
         """None for drafters that do not search: the others need not wait two seconds."""
         searches = getattr(drafter, "memory", None) is not None and getattr(drafter, "uses_costs", False)
-        if searches and self.costs is None:
-            self.costs = CostModel(measure(network))
+        with self._measuring:
+            if searches and self.costs is None:
+                self.costs = CostModel(measure(network))
         return self.costs

@@ -13,7 +13,7 @@ from .adapters import Adapter, merge, need_peft
 from .checkpoint import Checkpoint, read_checkpoint
 from .fingerprint import fingerprint
 from .fused import FusedNetwork
-from .notes import notes_on
+from .notes import notes_on, notes_on_generation
 from .placing import DeviceMap, pick_device, pick_dtype
 from .prepare import DecoderNetwork, check_weights, prepare
 from .reason import shown, told_as
@@ -89,11 +89,12 @@ def load_folder(
     model = build()
     with told_as(CheckpointError, f"{folder} cannot be run"):
         ready = prepare(model, weights)
-    notes = [*merged, *notes_on(checkpoint, ready.network, dtype, adapters), *ready.notes]
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
+    about = [*notes_on(checkpoint, ready.network, dtype, adapters), *notes_on_generation(generation)]
+    notes = [*merged, *about, *ready.notes]
     identify = partial(fingerprint, checkpoint, adapters)
-    about = (name or str(folder), ready.network, tokenizer, generation, ready.gap, notes)
-    return LoadedModel(*about, build, identify, tuple(exits_of(folder, checkpoint.config, adapters)))
+    parts = (name or str(folder), ready.network, tokenizer, generation, ready.gap, notes)
+    return LoadedModel(*parts, build, identify, tuple(exits_of(folder, checkpoint.config, adapters)))
 
 
 def _tokenizer(folder: Path, adapters: Sequence[Adapter]) -> HFTokenizer:

@@ -34,11 +34,18 @@ _NO_LIMIT = 1 << 15  # for models that know distances only and name no limit (Bl
 class HFNetwork:
     """Runs ``model`` (a transformers causal LM in eval mode) under layer plans; see ``Network`` for the contract.
 
-    ``wiring`` overrides what the layers' names suggest; ``finish=False`` leaves out what the text config would do to
-    logits. Raises UnsupportedModel for what cannot be decoded with plans.
+    ``wiring`` overrides what the layers' names suggest, ``windows`` what one run of the model would show;
+    ``finish=False`` leaves out what the text config would do to logits. Raises UnsupportedModel for what cannot be
+    decoded with plans.
     """
 
-    def __init__(self, model: Any, wiring: Wiring | None = None, finish: bool = True) -> None:
+    def __init__(
+        self,
+        model: Any,
+        wiring: Wiring | None = None,
+        finish: bool = True,
+        windows: Sequence[int | None] | None = None,
+    ) -> None:
         self.model = model
         self.config = model.config.get_text_config()
         check_supported(model, self.config)
@@ -57,7 +64,8 @@ class HFNetwork:
         self.context: int = context_of(self.config)
         if self.context < 2:
             raise UnsupportedModel(f"a context of {self.context} tokens leaves no room to generate: it takes 2 or more")
-        self.windows = windows_of(model, self.config, self.num_layers, self.context)
+        seen = windows_of(model, self.config, self.num_layers, self.context) if windows is None else list(windows)
+        self.windows = seen
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
         self.kernel = kernel_for("stock")  # how linear layers hold them

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .adapters import Adapter
@@ -13,6 +13,7 @@ from .fused import FusedNetwork
 from .network import HFNetwork
 from .placing import moved_in
 from .quantised import own_modules
+from .reason import shown
 from .stored import main_dtype
 from .trained import exits_of, trained_exits
 
@@ -65,3 +66,19 @@ def _exits(checkpoint: Checkpoint, adapters: Sequence[Adapter]) -> str:
         return f"by its name it was trained for early exits at every layer, 1 to {exits[-1]}"
     where = "adapter_config.json" if any(adapter.exits for adapter in adapters) else "config.json"
     return f"{where} records trained exits: layers {', '.join(map(str, exits))}"
+
+
+def notes_on_generation(settings: Mapping[str, Any]) -> list[str]:
+    """What a generation_config asks for beyond what `generate` takes from it, and what would change texts."""
+    asked = [f"{name}={shown(settings[name])}" for name in _NOT_SERVED if settings.get(name) not in _ASKS_NOTHING]
+    if not asked:
+        return []
+    return [f"its generation_config asks for {', '.join(asked)}: not served here, but by skipstone.decode"]
+
+
+_ASKS_NOTHING: tuple[Any, ...] = (None, 0, 1, 1.0, False, [], {})
+_NOT_SERVED = (
+    *("no_repeat_ngram_size", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "sequence_bias"),
+    *("typical_p", "epsilon_cutoff", "eta_cutoff", "min_length", "min_new_tokens"),
+    *("forced_bos_token_id", "forced_eos_token_id", "exponential_decay_length_penalty"),
+)

@@ -102,6 +102,12 @@ class HFTokenizer:
         given = self.tokenizer(text, add_special_tokens=special, return_attention_mask=False, verbose=False)
         return list(given["input_ids"])
 
+    @property
+    def special(self) -> dict[str, int]:
+        """Ids of special tokens by their own text, which ``decode`` leaves out."""
+        added = self.tokenizer.added_tokens_decoder.items()
+        return {token.content: number for number, token in added if token.special}
+
     def decode(self, tokens: Sequence[int]) -> str:
         """Text without special tokens; a character whose bytes are incomplete comes out as U+FFFD."""
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)

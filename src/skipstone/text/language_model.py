@@ -153,7 +153,10 @@ class LanguageModel:
         stops: list[StopRule] = [StopTokens(eos)]
         if settings.stop_token_ids:
             stops.append(StopTokens(frozenset(settings.stop_token_ids), "stop_token"))
-        if strings:
+        special = self.tokenizer.special if strings else {}
+        if ends := frozenset(special[string] for string in strings if string in special):
+            stops.append(StopTokens(ends, "stop_string"))
+        if strings := tuple(string for string in strings if string not in special):
             stops.append(StopStrings(strings, self.tokenizer.decode))
         return Request(
             prompt=self.encode(prompt),

@@ -64,12 +64,16 @@ class GenerationSettings:
             raise UsageError(f"constraint={self.constraint!r} has no method mask: give a skipstone.sampling.Constraint")
         for name, single in (("eos_token_id", int), ("stop_token_ids", Iterable), ("stop_strings", str)):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, single | Iterable):
+            if value is None or (isinstance(value, single) and single is not Iterable):
+                continue
+            if not isinstance(value, Iterable):
                 raise UsageError(f"{name}={value!r} is not a list")
+            object.__setattr__(self, name, tuple(value))  # some iterables can be read once only
 
     def _check_ends(self) -> None:
         if not all(isinstance(string, str) and string for string in self.stops()):
-            raise UsageError(f"stop_strings={self.stop_strings!r}: each must be text and not empty")
+            given = self.stop_strings if isinstance(self.stop_strings, str) else list(self.stops())
+            raise UsageError(f"stop_strings={given!r}: each must be text and not empty")
         eos = [self.eos_token_id] if isinstance(self.eos_token_id, int) else self.eos_token_id or ()
         for token in (*eos, *self.stop_token_ids):
             if isinstance(token, bool) or not isinstance(token, int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,14 @@ class Rows:
 
     def first(self, count: int) -> Rows:
         return _some(self, self.rows[:count])
+
+    def digest(self) -> str:
+        """Of all tokens and labels."""
+        digest = hashlib.sha256()
+        for row in self.rows:
+            for name in ("input_ids", "labels"):
+                digest.update(row[name].numpy().tobytes())
+        return digest.hexdigest()[:32]
 
     def told(self) -> str:
         """What was read, in one line."""
@@ -83,14 +92,23 @@ def rows_of(samples: Sequence[Sample], tokenizer: HFTokenizer, length: int, seed
 
 
 def split(rows: Rows, share: float, most: int) -> tuple[Rows, Rows]:
-    """Rows to train on, and the last ones held out: ``share`` of all, one at least and ``most`` at most."""
+    """Rows to train on, and the last full ones held out: ``share`` of all, one at least and ``most`` at most."""
     held = min(max(1, round(share * len(rows))), most)
+    full = len(rows) - _part_filled(rows)
     if held >= len(rows):
         raise UsageError(
             f"the data fill {len(rows)} row{'s' * (len(rows) != 1)} only, too few to hold some out for evaluation: "
             "give more, a smaller length, or eval_data"
         )
-    return _some(rows, rows.rows[:-held]), _some(rows, rows.rows[-held:])
+    held_out = rows.rows[full - held : full] if full >= held + 1 else rows.rows[-held:]
+    rest = tuple(row for row in rows.rows if not any(row is each for each in held_out))
+    return _some(rows, rest), _some(rows, held_out)
+
+
+def _part_filled(rows: Rows) -> bool:
+    """Whether the last row, where the data ended, is worth less than others."""
+    last = rows.rows[-1]["labels"]
+    return bool(last[-1] == IGNORED)
 
 
 def pack(documents: Iterable[Document], length: int) -> Iterator[list[Document]]:
@@ -99,7 +117,7 @@ def pack(documents: Iterable[Document], length: int) -> Iterator[list[Document]]
     room = length
     for document in documents:
         rest = document
-        while rest.tokens:
+        while len(rest.tokens) > 1:  # of a single one nothing is to be predicted
             fits = len(rest.tokens) <= room
             if not fits and not (rest.divisible and room > 1):
                 yield row

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -73,7 +74,8 @@ class EarlyExitLoss:
         by_layer = dict(zip(weights, (sums / count).tolist(), strict=True))
         _check_finite(by_layer)
         empty = int((~labelled.any(1)).sum())
-        return ExitLosses(total / (count if divisor is None else divisor), by_layer, len(tokens), empty)
+        by = count if divisor is None else torch.as_tensor(divisor).clamp(min=1)  # a step may be without any label
+        return ExitLosses(total / by, by_layer, len(tokens), empty)
 
 
 def _check(hidden: Mapping[int, Tensor], labels: Tensor, weights: Mapping[int, float], teacher: Teacher | None) -> None:

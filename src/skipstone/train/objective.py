@@ -22,11 +22,15 @@ from .weights import ExitWeights
 
 @dataclass(frozen=True)
 class Place:
-    """Which micro-batch this is: the draws of layer dropout depend on it, and on nothing that came before."""
+    """Which micro-batch this is: the draws of layer dropout depend on it, and on nothing that came before.
+
+    ``of`` so many in this step; 0: as many as any rhythm divides. The last step of an epoch has fewer than others.
+    """
 
     step: int
     micro_batch: int
     rank: int = 0
+    of: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,16 +39,21 @@ class Rhythm:
 
     ``agreement`` is the share of the exits' loss that is KL(last layer ‖ exit), the last layer being taken as it is;
     the rest is the labels' cross-entropy. 0: exits and last layer learn from the same targets. With ``last_every`` n
-    the last layer has its loss, n times as large, in the last of every n micro-batches; in the others the layers
-    behind the last open exit run without gradients, which is most of the work of a deep model. Processes compare
-    gradients in the last micro-batch of a step, and DDP must see then that they come from all layers.
+    the last layer has its loss in every n-th micro-batch, counted back from the last of the step, as many times as
+    large as makes up for the others; in these the layers behind the last open exit run without gradients, which is
+    most of the work of a deep model. Processes compare gradients in the last micro-batch of a step, and DDP must see
+    then that they come from all layers.
     """
 
     agreement: float = 0.0
     last_every: int = 1
 
     def whole(self, place: Place) -> bool:
-        return (place.micro_batch + 1) % self.last_every == 0
+        return (place.of - 1 - place.micro_batch) % self.last_every == 0
+
+    def times(self, place: Place) -> float:
+        """What the last layer's loss counts, where it is on."""
+        return place.of / -(-place.of // self.last_every) if place.of else self.last_every
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,8 @@ class Objective:
         teacher = None if self.teaching is None or not whole else self.teaching(batch)
         loss = EarlyExitLoss.of(network)
         with in_one_piece(model, loss.head):
-            return self._losses(loss, hidden, batch["labels"], teacher, divisor, whole)
+            times = self.rhythm.times(place) if whole else 0.0
+            return self._losses(loss, hidden, batch["labels"], teacher, divisor, times)
 
     def _losses(
         self,
@@ -80,15 +90,15 @@ class Objective:
         labels: Tensor,
         teacher: Teacher | None,
         divisor: float | Tensor | None,
-        whole: bool,
+        times: float,
     ) -> ExitLosses:
-        """From ``hidden`` [B, N, H] by layer and ``labels`` [B, N]."""
+        """From ``hidden`` [B, N, H] by layer and ``labels`` [B, N]; the last layer's loss counts ``times`` as much."""
         weights, last = self.weights.normalised(hidden), self.dropout.layers - 1
         if not self.rhythm.agreement:
             return loss(hidden, labels, weights, teacher, divisor)
         ours = Teacher(hidden[last], loss.head, label_share=1 - self.rhythm.agreement)
         early = {layer: weight for layer, weight in weights.items() if layer != last and weight}
-        late = {last: weights[last] * self.rhythm.last_every} if whole else {}
+        late = {last: weights[last] * times} if times else {}
         parts = [loss(hidden, labels, part, by, divisor) for part, by in ((early, ours), (late, teacher)) if part]
         return joined(parts)
 

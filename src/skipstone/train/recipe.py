@@ -128,6 +128,8 @@ class Plan:
 
 _PERIOD = 8  # of the paper's settings for continual training
 
+_LARGEST_SEED = 2**32 - 1  # that all generators of numbers take
+
 _LEAST = {
     **dict.fromkeys(("steps", "batch", "accumulation", "last_every", "save_every", "log_every", "eval_rows"), 1),
     **dict.fromkeys(("lora_rank", "lora_early_rank", "warmup", "seed", "period"), 0),
@@ -140,6 +142,8 @@ def _check_least(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if value < least:
             raise UsageError(f"{name} {value}: give {least} or more")
+    if recipe.seed > _LARGEST_SEED:
+        raise UsageError(f"seed {recipe.seed}: give {_LARGEST_SEED} or less")
 
 
 def _check_shares(recipe: Recipe) -> None:
@@ -166,6 +170,8 @@ def _check_together(recipe: Recipe) -> None:
             "last_every compares exits with the last layer in between: give exits, agreement (such as 1), and "
             "exit_share or e_scale too"
         )
+    if recipe.exits and not (recipe.exit_share or recipe.e_scale):
+        raise UsageError("exits with e_scale 0 would learn nothing: give e_scale, such as 0.2, or exit_share")
     if recipe.accumulation % recipe.last_every:
         raise UsageError(
             f"last_every {recipe.last_every} does not divide accumulation {recipe.accumulation}: each step needs as "

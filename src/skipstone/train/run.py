@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock, FileLock
 from transformers import TrainerCallback, TrainingArguments
 
 from ..errors import StoreError, TrainingError
+from ..hf.checkpoint import read_checkpoint
+from ..hf.fingerprint import fingerprint
 from ..hf.quiet import hushed
 from ..hf.tokenizer import HFTokenizer
 from .arguments import arguments, check_spread
@@ -26,7 +29,7 @@ from .starting import check_fit, start, text_config_of
 from .teaching import Start, Teaching, WithoutAdapters
 from .trainer import LayerSkipTrainer
 
-_TORCH_CANNOT_WRITE = ("PytorchStreamWriter", "inline_container")  # where the disk is full
+_TORCH_CANNOT_WRITE = ("PytorchStreamWriter", "unexpected pos")  # where the disk is full
 _HELD_OUT = 0.05  # of the rows, where no evaluation data are given
 
 
@@ -58,7 +61,11 @@ def train(
     Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``.
     Raises UsageError and ModelError for what cannot be trained, TrainingError where a loss is not finite.
     """
-    return _Run.prepared(recipe, folder, resume, offline, watch or Watch()).carried_out(base or str(folder.resolve()))
+    run = _Run.prepared(recipe, folder, resume, offline, watch or Watch())
+    try:
+        return run.carried_out(base or str(folder.resolve()))
+    finally:
+        run.lock.release()
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class _Run:
     before: Before
     place: RunFolder
     checkpoint: Path | None
+    lock: BaseFileLock
     watch: Watch
 
     @classmethod
@@ -83,15 +91,16 @@ class _Run:
         place = RunFolder.beside(Path(recipe.output).expanduser())
         args = arguments(recipe, place.path)
         watch = watch if args.process_index == 0 else Watch()
+        lock = place.held() if args.process_index == 0 else FileLock(place.path)  # which nobody takes
         data, held_out = _rows(recipe, tokenizer, offline)
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")
-        checkpoint = _opened(place, recipe, resume, args)
+        checkpoint = _opened(place, recipe, _facts(recipe, folder, (data, held_out), args), resume, args)
         model = start(recipe, folder)
         objective = Objective(plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model), _rhythm(recipe))
         before = Before(place, held_out, recipe.batch, watch.say)
         trainer = LayerSkipTrainer(model, args, objective, data, [before, Keeper(place), *watch.callbacks])
         check_spread(trainer, recipe.fsdp)
-        return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, watch)
+        return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, lock, watch)
 
     def carried_out(self, base: str) -> Trained:
         self._train()
@@ -158,7 +167,16 @@ def _rhythm(recipe: Recipe) -> Rhythm:
     return Rhythm(recipe.agreement, recipe.last_every)
 
 
-def _opened(place: RunFolder, recipe: Recipe, resume: bool, args: TrainingArguments) -> Path | None:
+def _facts(recipe: Recipe, folder: Path, rows: Sequence[Rows], args: TrainingArguments) -> dict[str, Any]:
+    """What a recipe names alone, by what it is."""
+    model = "random" if recipe.scratch else fingerprint(read_checkpoint(folder))
+    data, held_out = (each.digest() for each in rows)
+    return {"model": model, "data": data, "eval_data": held_out, "processes": args.world_size}
+
+
+def _opened(
+    place: RunFolder, recipe: Recipe, facts: dict[str, Any], resume: bool, args: TrainingArguments
+) -> Path | None:
     """By the first process, before the others look."""
     with args.main_process_first(local=False):
-        return place.open(recipe, resume) if args.process_index == 0 else place.last()
+        return place.open(recipe, facts, resume) if args.process_index == 0 else place.last()

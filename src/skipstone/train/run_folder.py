@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from transformers import TrainerCallback
 
 from ..errors import TrainingError, UsageError
@@ -36,19 +37,31 @@ class RunFolder:
     def log(self) -> Path:
         return self.path / "log.jsonl"
 
-    def open(self, recipe: Recipe, resume: bool) -> Path | None:
+    def held(self) -> FileLock:
+        """The lock of this run, which the system drops if the process dies. Raises UsageError where another has it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"{self.path} belongs to a run under way: wait for it, or choose another output") from None
+        return lock
+
+    def open(self, recipe: Recipe, facts: Mapping[str, Any], resume: bool) -> Path | None:
         """The checkpoint to go on from; None for the beginning, in a new folder: without a checkpoint nothing is lost.
 
+        ``facts`` are what the recipe names alone: the model's weights, the rows of data, the number of processes.
         Raises UsageError where there is a run already that is not to be resumed, or is one of another recipe.
         """
         if self.last() is None:
-            self._begin(recipe)
+            self._begin(recipe, facts)
             return None
         if not resume:
             raise UsageError(
                 f"{self.path} holds a run that did not end: go on with it by --resume, or remove that folder"
             )
         self._check_same(recipe)
+        self._check_facts(facts)
         return self._clean()
 
     def last(self) -> Path | None:
@@ -65,11 +78,12 @@ class RunFolder:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def _begin(self, recipe: Recipe) -> None:
+    def _begin(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         if (self.path / "recipe.json").is_file():
             self.remove()
         self.path.mkdir(parents=True, exist_ok=True)
         write(self.path / "recipe.json", recipe.to_json())
+        write(self.path / "facts.json", facts)
 
     def _checkpoints(self) -> Iterator[Path]:
         return (path for path in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name))
@@ -94,6 +108,16 @@ class RunFolder:
                 raise UsageError(
                     f"{name} is {value} and was {before.get(name)} in the run of {self.path}: resume with the same "
                     "recipe, or remove that folder to begin anew"
+                )
+
+    def _check_facts(self, facts: Mapping[str, Any]) -> None:
+        file = self.path / "facts.json"
+        before = json.loads(file.read_text()) if file.is_file() else {}
+        for name, value in before.items():
+            if facts.get(name) != value:
+                raise UsageError(
+                    f"{name}: not what the run of {self.path} began with: resume with the same, or remove that folder "
+                    "to begin anew"
                 )
 
 

@@ -46,13 +46,14 @@ def check_fit(recipe: Recipe, config: Any, tokenizer: HFTokenizer) -> None:
 
 def start(recipe: Recipe, folder: Path) -> Any:
     """The model on the CPU in float32, what is to train of it so marked."""
-    model = _random(folder, recipe.seed) if recipe.scratch else _loaded(folder)
+    model = _random(folder, recipe.seed) if recipe.scratch else loaded(folder)
     check_architecture(model, model.config.get_text_config())
     body_of(model)
     return _with_adapters(model, recipe) if recipe.lora_rank else model.requires_grad_(True)
 
 
-def _loaded(folder: Path) -> Any:
+def loaded(folder: Path) -> Any:
+    """The model of a folder on the CPU in float32. Raises UnsupportedModel where it is quantised."""
     model = load_weights(read_checkpoint(folder), torch.float32, torch.device("cpu"))
     if getattr(model, "hf_quantizer", None) is not None:
         raise UnsupportedModel(f"{folder} is quantised, and its weights cannot be trained: give the original model")

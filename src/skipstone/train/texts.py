@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def _read(name: str | Path, offline: bool) -> Iterator[Sample]:
 
 def _read_file(path: Path) -> Iterator[Sample]:
     content = _content(path)
-    if not path.name.removesuffix(".gz").endswith(_JSON):
+    if not path.name.lower().removesuffix(".gz").endswith(_JSON):
         yield Text(content)  # a text file is one text
         return
     for number, line in enumerate(content.split("\n"), 1):
@@ -69,7 +70,7 @@ def _read_file(path: Path) -> Iterator[Sample]:
 def _content(path: Path) -> str:
     try:
         raw = path.read_bytes()
-        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+        return (gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: save it as UTF-8, or as .jsonl.gz if it is packed") from error
     except (OSError, EOFError, zlib.error) as error:
@@ -104,7 +105,14 @@ def _string(entry: Mapping[str, Any], field: str, where: str) -> str:
     value = entry[field]
     if not isinstance(value, str):
         raise UsageError(f'{where}: "{field}" is a {type(value).__name__}; it must be text')
-    return value
+    return _whole(value, where)
+
+
+def _whole(text: str, where: str) -> str:
+    """``text`` itself. Raises UsageError where it holds half a character, which no tokenizer takes."""
+    if re.search("[\ud800-\udfff]", text):
+        raise UsageError(f"{where}: half a character (a lone surrogate), which is not text; was it cut in the middle?")
+    return text
 
 
 def _messages(value: Any, where: str) -> tuple[Mapping[str, Any], ...]:
@@ -114,4 +122,6 @@ def _messages(value: Any, where: str) -> tuple[Mapping[str, Any], ...]:
     )
     if not whole:
         raise UsageError(f'{where}: "messages" must be a list of objects with role and content, both text')
+    for each in value:
+        _whole(each["role"] + each["content"], where)
     return tuple(value)

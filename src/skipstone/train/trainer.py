@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
-from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from ..errors import TrainingError
 from .batch import stacked
 from .data import Rows
 from .objective import Objective, Place, Tally
 from .sharded import fill_states, finite
+from .starting import loaded
 
 
 class LayerSkipTrainer(Trainer):
@@ -35,7 +37,7 @@ class LayerSkipTrainer(Trainer):
             args=args,
             train_dataset=rows,
             data_collator=stacked,
-            callbacks=[_FiniteGradients(), *callbacks],
+            callbacks=[_FiniteGradients(), _Intervals(), *callbacks],
         )
         self.remove_callback(PrinterCallback)
         if self.is_fsdp_enabled:
@@ -61,6 +63,16 @@ class LayerSkipTrainer(Trainer):
             total = total * self.accelerator.num_processes  # gradients are averaged over ranks, the labels were summed
         return (total, None) if return_outputs else total
 
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """As any model folder: checkpoints have the names of the hub's files, which are not always those in memory.
+
+        What Trainer does with them leaves out, without a word, what it does not find. Adapters and parts are its own.
+        """
+        if self.is_fsdp_enabled or not isinstance(self.model, PreTrainedModel):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        else:
+            self.model.load_state_dict(loaded(Path(resume_from_checkpoint)).state_dict())
+
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """With the labels of this process since the last time, as ``tokens``, and each exit's mean loss over them."""
         told: dict[str, Any] = dict(logs)
@@ -71,7 +83,8 @@ class LayerSkipTrainer(Trainer):
     def _next_place(self) -> Place:
         step = self.state.global_step
         number = self._place.micro_batch + 1 if self._place.step == step else 0
-        self._place = Place(step, number, self.args.process_index)
+        of = getattr(self, "current_gradient_accumulation_steps", self.args.gradient_accumulation_steps)
+        self._place = Place(step, number, self.args.process_index, of)
         return self._place
 
 
@@ -85,6 +98,16 @@ class _FiniteGradients(TrainerCallback):
                 f"gradients at step {state.global_step + 1} are not finite: lower the learning rate, or look for "
                 "weights and inputs that are not finite"
             )
+
+
+class _Intervals(TrainerCallback):
+    """Those of this run, not those that a checkpoint remembers; and a line of the log wherever a run may go on from."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        state.save_steps, state.logging_steps = args.save_steps, args.logging_steps
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_log |= control.should_save
 
 
 class _StatesOfAll(TrainerCallback):

@@ -47,11 +47,11 @@ class ExitWeights:
 
     def _shared(self, raw: dict[int, float]) -> dict[int, float]:
         last = self.layers - 1
-        early = sum(weight for layer, weight in raw.items() if layer < last)
+        among = {layer: layer * (layer + 1) // 2 for layer in raw if layer < last}
+        early = sum(among.values())
         if not early:
             return {layer: float(layer == last) for layer in raw}
-        shares = {layer: self.share * weight / early for layer, weight in raw.items() if layer < last}
-        return {**shares, last: 1 - self.share}
+        return {**{layer: self.share * weight / early for layer, weight in among.items()}, last: 1 - self.share}
 
     def _check(self, layer: int) -> None:
         if not 0 <= layer < self.layers:

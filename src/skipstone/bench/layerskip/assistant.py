@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,10 @@ from ..efficiency.decoding import Job, theirs
 from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
 from ..timing import Rounds, interleaved, paired_ratio
-from .trial import Trial
+from .trial import Trial, by_turns
 
 _PLAIN, _DEPTHS = "plain", (2, 4)
+_WARM_UP = 8  # tokens
 
 
 def part(trial: Trial) -> Part:
@@ -25,8 +27,10 @@ def run(trial: Trial, lab: Lab) -> Findings:
     exit_layer = trial.setting(lab).exit
     model = trial.models.theirs()
     texts = trial.jobs(trial.models.language_model("auto"))
-    jobs = [job for some in texts.values() for job in some[: trial.extent.rival_prompts]]
+    jobs = [job for _, job in by_turns(texts)][: trial.extent.rival_prompts * len(texts)]
     arms = _arms(model, jobs, exit_layer, lab)
+    for warm_up in _arms(model, [replace(jobs[0], new_tokens=_WARM_UP)], exit_layer, lab).values():
+        warm_up(0)
     taken = interleaved(arms, Rounds(len(jobs), lab.effort.rounds.budget_s, 1), lab.clock)
     found = {name: paired_ratio(taken[_PLAIN], taken[name]) for name in arms if name != _PLAIN}
     return {
@@ -38,8 +42,6 @@ def run(trial: Trial, lab: Lab) -> Findings:
 
 
 def _arms(model: Any, jobs: list[Job], exit_layer: int, lab: Lab) -> Mapping[str, Callable[[int], float]]:
-    """The first text of each arm warms it up as well: a text takes seconds, that much less."""
-
     def arm(depth: int | None, number: int) -> float:
         more = {} if depth is None else {"assistant_early_exit": exit_layer}
         with drafting_by(model, {} if depth is None else fixed(depth)):

@@ -23,10 +23,20 @@ class Checkpoint:
 
 
 def checkpoint_of(name: str, finder: Finder, base: str | None = None) -> Checkpoint:
-    """``base`` unless given: an adapter's own, else the default model. Raises what locating a model raises."""
+    """``base`` unless given: an adapter's own, or what `skipstone train` wrote down that it started from, else the
+    default model. Raises what locating a model raises.
+    """
     if name == str(OURS) and not OURS.exists():
         raise ModelNotFound(f"there is no {OURS} here: run this in a checkout that has it, or name another checkpoint")
     source = finder.source(name)
-    started = str(source.folder) if source.adapters else DEFAULT_MODEL
+    started = str(source.folder) if source.adapters else _recorded(source.folder) or DEFAULT_MODEL
     exits = exits_of(source.folder, read_json(source.folder / "config.json"), source.adapters)
     return Checkpoint(name, base or started, tuple(exits))
+
+
+def _recorded(folder: Path) -> str:
+    """The model of the recipe in ``training.json``, "" where there is none."""
+    file = folder / "training.json"
+    recipe = read_json(file).get("recipe") if file.is_file() else None
+    model = recipe.get("model") if isinstance(recipe, dict) else None
+    return model if isinstance(model, str) else ""

@@ -17,7 +17,7 @@ from ..efficiency.lab import Lab
 from ..efficiency.part import CannotMeasure, Figure, Findings, Part, why
 from ..timing import Estimate, Rounds, interleaved, paired_ratio
 from .setting import Setting, decoded
-from .trial import Trial
+from .trial import Trial, by_turns
 
 _FEWEST = 4  # tokens after the first; a text that ends sooner tells nothing of speed
 _PLAIN = "none"
@@ -141,7 +141,7 @@ class Measured:
 
 def _measured(trial: Trial, weights: str, setting: Setting, lab: Lab) -> Measured:
     model = trial.models.language_model(weights)
-    jobs = [(kind, job) for kind, some in trial.jobs(model).items() for job in some]
+    jobs = by_turns(trial.jobs(model))
     taken = _decoded(model, setting, trial.extent.heads, jobs, lab)
     found = Measured(model.loaded.network.weights, setting)
     for head in trial.extent.heads:

@@ -10,7 +10,7 @@ from ...train.data import Rows, rows_of
 from ...train.evaluate import Figures, evaluate
 from ...train.texts import Text
 from ..efficiency.lab import Lab
-from ..efficiency.part import Figure, Findings, Part
+from ..efficiency.part import CannotMeasure, Figure, Findings, Part
 from .trial import Trial
 
 _SEED = 0
@@ -31,9 +31,11 @@ def run(trial: Trial, lab: Lab) -> Findings:
     """The rows are those of the base's tokenizer, for both."""
     base = trial.models.another(trial.checkpoint.base)
     rows = _rows(trial, base)
+    tokens = _tokens(trial, base)
     before = _figures(trial, base, rows, lab)
     del base
     gc.collect()  # two models at once are more than some machines hold
+    _check_tokens(trial, tokens)
     after = _figures(trial, trial.models, rows, lab)
     found: dict[str, Any] = {
         "exits": {text: {"before": _agreement(before[text]), "after": _agreement(after[text])} for text in rows},
@@ -45,6 +47,21 @@ def run(trial: Trial, lab: Lab) -> Findings:
     }
     losses = {f"wikitext_loss_{when}": found[f"last_layer_loss_{when}"]["wikitext"] for when in ("before", "after")}
     return {**found, **losses}
+
+
+def _tokens(trial: Trial, models: Any) -> list[int]:
+    """Of some text."""
+    tokens: list[int] = models.language_model("stock").tokenizer.encode(trial.sources.held_out_stories()[0])
+    return tokens
+
+
+def _check_tokens(trial: Trial, tokens: list[int]) -> None:
+    """Raises CannotMeasure where the checkpoint was not made of the base: it would read other words."""
+    if tokens != _tokens(trial, trial.models):
+        raise CannotMeasure(
+            f"{trial.checkpoint.name} has other tokens than {trial.checkpoint.base}: give the model it was made of "
+            "as --base"
+        )
 
 
 def _rows(trial: Trial, base: Any) -> dict[str, Rows]:

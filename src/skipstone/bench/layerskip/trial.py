@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -74,8 +74,7 @@ class Trial:
             **self._jobs(model, extent.stream_prompts),
             "chat": [_job(model, prompt, extent.new_tokens) for prompt in asked],
         }
-        turns = zip(*([(kind, job) for job in jobs] for kind, jobs in by_kind.items()), strict=False)
-        return [one for turn in turns for one in turn]
+        return by_turns(by_kind)
 
     def _jobs(self, model: LanguageModel, prompts: int) -> dict[str, list[Job]]:
         """``prompts`` of each kind, none of those that a setting is found by."""
@@ -118,6 +117,12 @@ class Trial:
     @cached_property
     def _settings(self) -> dict[tuple[str, int | None], Setting]:
         return {}
+
+
+def by_turns(jobs: Mapping[str, Sequence[Job]]) -> list[tuple[str, Job]]:
+    """A job of each kind, then the next of each: a measurement that runs out of time has seen all kinds."""
+    turns = zip(*([(kind, job) for job in some] for kind, some in jobs.items()), strict=False)
+    return [one for turn in turns for one in turn]
 
 
 def _job(model: LanguageModel, prompt: Prompt, new_tokens: int) -> Job:
