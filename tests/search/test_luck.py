@@ -92,7 +92,8 @@ def test_a_plan_that_does_worse_than_the_one_before_it_gives_it_its_place_back(m
     sim.tuner.use, sim.tuner.before = lucky, before
     lucky.observe(7, 7)
     assert sim.tuner.choose(sim.state()).plan == WORSE[0]  # too little is known yet
-    lucky.observe(20, 32)
+    for _ in range(12):
+        lucky.observe(2, 3)
     assert sim.tuner.choose(sim.state()).plan == BEST
     assert sim.tuner.before is None
     assert [event.what for event in sim.tuner.events] == ["returned"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..plan import LayerPlan
 from .book import Tally
+from .drift import Drift
 from .searcher import Trial
 
 _RECENT = 32.0  # drafted tokens that the acceptance of now rests on
@@ -24,10 +25,12 @@ class InUse:
     recent: Tally = field(default_factory=Tally)
     depths: dict[int, Tally] = field(default_factory=dict)
     judged: int = 0
+    drift: Drift = field(default_factory=Drift)
 
     @classmethod
     def taken_up(cls, trial: Trial, share: float, tokens: int) -> InUse:
-        return cls(trial, share, tokens, Tally.of_share(share, _AT_FIRST))
+        drift = Drift.from_share(share, _AT_FIRST)
+        return cls(trial, share, tokens, Tally.of_share(share, _AT_FIRST), drift=drift)
 
     @property
     def plan(self) -> LayerPlan:
@@ -52,6 +55,7 @@ class InUse:
     def observe(self, accepted: int, judged: int) -> None:
         """``accepted`` drafted tokens, of ``judged``: the first one that was wrong is the last judged."""
         self.judged += judged
+        self.drift.observe(accepted, judged)
         self.recent.add(accepted, judged, _RECENT)
         for depth in range(1, judged + 1):
             self.depths.setdefault(depth, Tally()).add(float(depth <= accepted), 1, _RECENT)

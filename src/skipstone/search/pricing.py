@@ -11,6 +11,7 @@ from ..cost import CostModel, Step
 from ..plan import LayerPlan
 from .sublayer import Sublayer, plan_without
 
+_HALVINGS = 7  # a share to a hundredth
 _FRESH = 128  # tokens that prices are good for
 _PAST_THE_TOP = 3  # depths without gain: verification costs by steps, so a top may have a dent
 
@@ -54,6 +55,7 @@ class Pricing:
     width: int = 1  # choices of each drafted token that are verified
     slower: float = field(default=1.0, compare=False)  # what a cycle takes, of what its steps should
     _drafts: dict[LayerPlan, float] = field(default_factory=dict, compare=False, repr=False)
+    _even: dict[LayerPlan, float] = field(default_factory=dict, compare=False, repr=False)
     _verified: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -94,6 +96,16 @@ class Pricing:
     def at(self, plan: LayerPlan, share: float) -> float:
         """The speed over plain decoding, where ``share`` is the acceptance at every depth."""
         return self.forecast(plan, lambda _: share).speed
+
+    def breaks_even(self, plan: LayerPlan) -> float:
+        """The share at which the plan is as fast as plain decoding; 1 where it never is."""
+        if plan not in self._even:
+            low, high = 0.0, 1.0
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                low, high = (low, middle) if self.at(plan, middle) > 1 else (middle, high)
+            self._even[plan] = high
+        return self._even[plan]
 
     def price(self, part: Sublayer) -> float:
         """Milliseconds of one sublayer in a draft."""

@@ -149,6 +149,10 @@ class Tuner:
         if use is None:
             return None
         pricing = self._pricing(state)
+        if use.drift.found:
+            self._drop()
+            return None
+        use.drift.gone = pricing.breaks_even(use.plan)
         found = pricing.forecast(use.plan, use.acceptance)
         if found.depth == 0:
             found = pricing.forecast(use.plan, use.promised)

@@ -181,6 +181,7 @@ def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
 
     for name in streams:
         arm(name, 0)
+        arm(name, 1)  # the first draft of all is a careful one
     depth = max(1, round(median(step.drafted for step in texts[-1].steps)))
     texts.clear()
     heads.clear()
