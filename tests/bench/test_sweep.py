@@ -252,6 +252,12 @@ def test_a_setting_whose_texts_differ_is_not_kept(monkeypatch: pytest.MonkeyPatc
         assert (found.preset is None) is not near
 
 
+def test_as_many_settings_are_measured_as_are_asked_for_whatever_they_promise() -> None:
+    model, asked = planted_model(2, layer_ms=1e-6), Asked(exits=(2,), depths=(2, 5), widths=(1,))
+    assert len(swept(model, asked, Extent(16)).measured) == 1
+    assert len(swept(model, asked, Extent(16, best=2)).measured) == 2
+
+
 @pytest.mark.parametrize(("low", "doubt"), [(1.02, False), (0.97, True)])
 def test_a_best_setting_that_may_be_no_faster_is_said_to_be_so(low: float, doubt: bool) -> None:
     found = swept(planted_model(2), Asked(exits=(2,), depths=(4,)))

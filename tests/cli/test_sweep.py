@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from skipstone.bench.sweep.setting import Setting
 from skipstone.bench.timing import Estimate
 from skipstone.cli.heat_map import colour, coloured, picture
 from skipstone.cli.numbers import numbers
-from skipstone.errors import UsageError
+from skipstone.errors import StoreError, UsageError
 from skipstone.search.preset import ExitPreset
 
 
@@ -207,6 +208,31 @@ def test_a_map_has_a_row_for_each_exit_and_marks_the_best() -> None:
     table = coloured(CELLS, [2, 4], [1, 4], (4, 1))
     columns = [[str(cell) for cell in column.cells] for column in table.columns]
     assert columns == [["2", "4"], ["0.80 ", "1.30*"], ["1.00 ", ""]]
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_sweep_whose_preset_cannot_be_kept_is_told_all_the_same(
+    run: Run, trained: Path, prompts: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise StoreError("no space left on the disk")
+
+    monkeypatch.setattr("skipstone.store.shelf.PlanShelf.keep_exit", full)
+    asked = ["--depths", "2", "--max-new-tokens", 20, "--csv", tmp_path / "all.csv", "--cache", cache]
+    result = run("sweep", trained, "--prompts", prompts, *asked)
+    assert result.code == 1
+    assert "no space left" in result.err
+    assert "× plain decoding" in result.out
+    assert (tmp_path / "all.csv").read_text().count("\n") > 1
+
+
+def test_a_sweep_writes_over_no_pipe_and_not_twice_into_one_file(
+    run: Run, trained: Path, prompts: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    asked = ["sweep", trained, "--prompts", prompts, "--csv"]
+    assert_says(run(*asked, tmp_path / "pipe").err, "not a file")
+    assert_says(run(*asked, tmp_path / "a", "--png", tmp_path / "a").err, "are the same file")
 
 
 def test_faster_is_greener_and_slower_redder() -> None:

@@ -180,6 +180,11 @@ def test_hooks_of_others_on_layers_are_refused_whenever_they_come():
     with pytest.raises(UsageError, match="layer 1 has a forward hook"):
         ours(model, ONE, max_new_tokens=6)
     steer.remove()
+    for part, name in ((model.model, "its body"), (model, "the model")):
+        look = part.register_forward_pre_hook(lambda *_: None)
+        with pytest.raises(UsageError, match=f"{name} has a forward hook"):
+            ours(model, ONE, max_new_tokens=6)
+        look.remove()
     model.model.layers[0].forward = lambda *args, **more: None
     with pytest.raises(UsageError, match="layer 0 has"):
         ours(model, ONE, max_new_tokens=6)

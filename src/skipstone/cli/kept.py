@@ -44,7 +44,10 @@ class Kept:
             return named[0]  # the model is gone, its plans are not
         found = next((plans for plans in kept if plans.fingerprint == fingerprint), None)
         if found is None:
-            raise UsageError(f"no plan of {model} is kept: skipstone tune {model} --prompts FILE finds one")
+            raise UsageError(
+                f"no plan of {model} is kept: skipstone tune {model} --prompts FILE finds one for skip, "
+                "skipstone sweep one for exit"
+            )
         return found
 
     def identify(self, model: str) -> ModelPlans:

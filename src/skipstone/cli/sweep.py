@@ -47,7 +47,9 @@ def sweep(
     best: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Settings to measure. [default: 3, or a tenth of all if less]", rich_help_panel=_WHAT
+            metavar="N",
+            help="Settings to measure. [default: 3, a tenth of all at most, and none without hope]",
+            rich_help_panel=_WHAT,
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Measure all settings.", rich_help_panel=_WHAT)] = False,

@@ -23,7 +23,7 @@ from ..bench.sweep.prediction import Prediction
 from ..bench.sweep.result import Swept
 from ..bench.sweep.setting import Asked
 from ..bench.sweep.sweep import Extent, Sweep
-from ..errors import UsageError
+from ..errors import StoreError, UsageError
 from ..store import ModelPlans, PlanShelf
 from ..store.atomic import disk_errors, new_file
 from ..text.language_model import LanguageModel
@@ -46,24 +46,38 @@ class Files:
         """Before minutes of sweeping, not after. Raises UsageError for what cannot be written."""
         for option, file in (("--png", self.png), ("--csv", self.csv)):
             path = None if file is None else file.expanduser()
-            if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+            if path is None:
+                continue
+            if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
                 raise UsageError(f"{option} {file}: not a file in a folder that exists; choose another")
+        if self.png is not None and self.png == self.csv:
+            raise UsageError(f"--png {self.png} and --csv are the same file: choose another for one of them")
 
 
 def sweep_now(
     model: LanguageModel, prompts: Sequence[Prompt], what: tuple[Asked, Extent], task: str | None, files: Files
 ) -> None:
-    """``task`` None: nothing is kept. Raises StoreError where something cannot be kept or written."""
+    """``task`` None: nothing is kept. Raises StoreError where something cannot be kept or written, once all is told."""
     files.check()
     with _bar() as progress:
         swept = Sweep(model, *what, progress=progress).run(prompts)
-    _report(swept, model, task, files)
+    kept, failure = _kept(swept, model, task)
+    _report(swept, kept, task, files)
     _write(swept, files)
+    if failure is not None:
+        raise failure
 
 
-def _report(swept: Swept, model: LanguageModel, task: str | None, files: Files) -> None:
-    """Keep the preset, and show everything."""
-    kept = None if task is None else _keep(model, swept, task)
+def _kept(swept: Swept, model: LanguageModel, task: str | None) -> tuple[ModelPlans | None, StoreError | None]:
+    """What is kept now, or why nothing can be."""
+    try:
+        return None if task is None else _keep(model, swept, task), None
+    except StoreError as error:
+        return None, error
+
+
+def _report(swept: Swept, kept: ModelPlans | None, task: str | None, files: Files) -> None:
+    """Show everything."""
     if files.as_json:
         entry = None if kept is None or task is None else {"task": task, **kept.exit(task).to_json()}
         print(json.dumps({**swept.to_json(), "kept": entry}))
@@ -72,7 +86,7 @@ def _report(swept: Swept, model: LanguageModel, task: str | None, files: Files) 
     if kept is not None and task is not None:
         print(f"\n{exit_description(kept, task)}\nto draft so: --drafter {quote(f'exit:task={task}')}")
     elif task is not None:
-        print(f"\nno preset is kept for task {task}; one that was kept before stays")
+        print(f"\nthis sweep keeps no preset for task {task}")
 
 
 @contextmanager

@@ -84,13 +84,15 @@ def _check_untouched(model: Any) -> None:
             "the model's inputs are prepared by another library (as for prompt or prefix tuning), which "
             "skipstone.decode would leave out: generate without custom_generate"
         )
-    layers: Iterable[Any] = layer_list(body_of(model)[0]) or ()
-    for number, layer in enumerate(layers):
-        hooks = [*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()]
-        if any(_foreign(hook) for hook in hooks) or ("forward" in vars(layer) and not hasattr(layer, "_hf_hook")):
+    body, _ = body_of(model)
+    layers: Iterable[Any] = layer_list(body) or ()
+    parts = {"the model": model, "its body": body, **{f"layer {number}": layer for number, layer in enumerate(layers)}}
+    for name, part in parts.items():
+        hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
+        if any(_foreign(hook) for hook in hooks) or ("forward" in vars(part) and not hasattr(part, "_hf_hook")):
             raise UsageError(
-                f"layer {number} has a forward hook, or a forward of its own, which skipstone.decode would leave out "
-                "as it runs the layer's parts: remove it, or generate without custom_generate"
+                f"{name} has a forward hook, or a forward of its own, which skipstone.decode would leave out as it "
+                "runs the layers' parts: remove it, or generate without custom_generate"
             )
 
 

@@ -88,7 +88,12 @@ def set_aside(target: Path) -> Path:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """A path to write that becomes `target` when the block ends, and vanishes if it raises."""
+    """A path to write that becomes `target` when the block ends, and vanishes if it raises.
+
+    Raises StoreError where `target` is a device or a pipe: it would be put in its place.
+    """
+    if target.exists() and not target.is_file():
+        raise StoreError(f"{target} is no ordinary file: choose another")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = sibling(target, f"{os.getpid()}-{get_ident()}.part")
     try:

@@ -130,7 +130,7 @@ def _check_same(adapter: Adapter, settings: Any, wanted: Any) -> None:
         theirs, ours = getattr(settings, name), getattr(wanted, name)
         if theirs != ours:
             told = f"the adapter {adapter.folder} has {name} {theirs}, the recipe {ours}"
-            raise UsageError(f"{told}: give the ranks that `skipstone train` made it with")
+            raise UsageError(f"{told}: give the ranks and exits that `skipstone train` made it with")
 
 
 def _ranks(recipe: Recipe) -> Any:

@@ -16,13 +16,17 @@ _AGREES = 0.5  # an exit that was trained agrees more often than not
 
 @dataclass(frozen=True)
 class Swept:
-    """``predictions`` are of the whole grid, the fastest first; ``tokens`` are those that agreement was counted on."""
+    """``predictions`` are of the whole grid, the fastest first; ``tokens`` are those that agreement was counted on.
+
+    ``trained`` are exits that the model records.
+    """
 
     grid: Grid
     predictions: tuple[Prediction, ...]
     measured: tuple[Measured, ...]
     texts: int
     tokens: int
+    trained: tuple[int, ...] = ()
 
     @property
     def best(self) -> Measured | None:
@@ -53,16 +57,16 @@ class Swept:
 
     def _nothing_pays(self) -> str:
         first = self.predictions[0]
-        trained = first.agreement >= _AGREES
+        trained = first.setting.exit in self.trained or first.agreement >= _AGREES
         agreement = f"agreement at exit {first.setting.exit} is {100 * first.agreement:.0f} %"
         advice = "use skip or ngram" if trained else "train it (skipstone train), or use skip or ngram"
         if not self.measured and not trained:
             return f"{agreement}: {advice}"
-        came = f"{first.setting.told} is predicted to come to {first.speed:.2f} × plain decoding"
+        came = f"{first.setting.told} is predicted to come to {first.speed:.2f} × plain decoding, and none was measured"
         if self.measured:
             most = max(self.measured, key=lambda each: each.speed.value)
             came = f"{most.setting.told} came to {most.speed.value:.2f} × plain decoding"
-        return f"nothing pays here: {came}, {agreement}: {advice}"
+        return f"nothing pays here: {came}; {agreement}: {advice}"
 
     def prediction(self, setting: Setting) -> Prediction:
         return next(each for each in self.predictions if each.setting == setting)

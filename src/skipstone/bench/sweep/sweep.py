@@ -65,7 +65,8 @@ class Sweep:
         found = [predict(setting, texts, looks, prices) for setting in grid.settings]
         found.sort(key=lambda each: each.speed, reverse=True)
         measured = self._measured(self._chosen(found), texts)
-        return Swept(grid, tuple(found), tuple(measured), len(texts), found[0].walk.tokens)
+        trained = tuple(self.model.loaded.exits)
+        return Swept(grid, tuple(found), tuple(measured), len(texts), found[0].walk.tokens, trained)
 
     def _looked(self, prompts: Sequence[Prompt], grid: Grid) -> tuple[list[Text], list[ByDraft]]:
         jobs = [job_of(self.model, prompt, self.extent.tokens) for prompt in prompts]
@@ -88,7 +89,9 @@ class Sweep:
         """What to measure. ``predictions``: the fastest first."""
         if self.extent.full:
             return [each.setting for each in predictions]
-        most = self.extent.best or max(1, min(_BEST, len(predictions) // _SHARE))
+        if self.extent.best is not None:
+            return [each.setting for each in predictions[: self.extent.best]]
+        most = max(1, min(_BEST, len(predictions) // _SHARE))
         return [each.setting for each in predictions if each.speed > _HOPELESS][:most]
 
     def _measured(self, settings: Sequence[Setting], texts: Sequence[Text]) -> list[Measured]:
