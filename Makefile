@@ -37,7 +37,7 @@ demo: setup ## fetch a small real model, then generate with it side by side
 
 test: setup pull-if-reachable lint types ## everything that CI checks
 	@echo "== tests"
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile # two processes of one thread each: tiny models leave a second idle
 
 explore: setup ## the property tests with new random examples, four times as many (about 15 minutes)
 	$(BIN)/pytest --hypothesis-profile=explore tests
