@@ -103,7 +103,9 @@ def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> 
         read_prompts(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"plain", gzip.compress(b"some text, cut off")[:-9], b""])
+@pytest.mark.parametrize(
+    "content", [b"plain", gzip.compress(b"some text, cut off", mtime=0)[:-9], b""], ids=["plain", "cut off", "empty"]
+)
 def test_a_packed_file_that_is_damaged_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "prompts.txt.gz"
     file.write_bytes(content)
