@@ -128,10 +128,23 @@ def test_a_second_run_of_the_same_output_is_refused_while_the_first_is_under_way
 ) -> None:
     class Again(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            with pytest.raises(UsageError, match="belongs to a run under way"):
-                RunFolder.beside(tmp_path / "out").held()
+            with (
+                pytest.raises(UsageError, match="belongs to a run under way"),
+                RunFolder.beside(tmp_path / "out").held(),
+            ):
+                pass
 
     train(recipe(), folder, watch=Watch(callbacks=[Again()]))
+
+
+def test_a_run_that_failed_leaves_its_output_to_the_next_one_though_somebody_keeps_the_error(
+    recipe: Callable[..., Recipe], folder: Path
+) -> None:
+    """As an interactive session does."""
+    with pytest.raises(UsageError) as kept:
+        train(recipe(eval_data=["none.txt"]), folder)
+    assert train(recipe(), folder).before
+    assert kept.value.__traceback__ is not None
 
 
 @pytest.mark.parametrize("changed", ["data", "model"])

@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 from ..accept import Follow
 from ..drafting import Drafter
-from ..engine import Engine
 from ..errors import UsageError
 from ..plugins import make_drafter
 from ..request import Request
 from ..telemetry import Sink, Summary
-from ..text.language_model import LanguageModel, Prompt, wants
+from ..text.language_model import LanguageModel, Prompt
 from ..text.settings import GenerationSettings
 from .near_tie import Best, NearTieJudge
 from .recorder import ScoreRecorder
@@ -205,8 +204,7 @@ def decode(model: LanguageModel, request: Request, drafter: Drafter, sinks: Sequ
     """Decode one request; the scores begin after ``request.generated``. Raises what the engine reports."""
     recorder = ScoreRecorder(Follow())
     capacity = min(len(request.prompt) + request.max_new_tokens, model.network.context) + _SCRATCH
-    costs = model.costs if wants(drafter) else None  # as generate has it: what drafts depends on it
-    engine = Engine(model.network, drafter, capacity=capacity, rule=recorder, costs=costs, sinks=sinks)
+    engine = model.engine(capacity=capacity, drafter=drafter, rule=recorder, sinks=sinks)
     row = engine.admit(request)[0]
     tokens = list(request.generated)
     try:

@@ -84,8 +84,7 @@ class DynamicExit:
         draft = backbone.resumed(backbone.draft(worth.widths()))
         self.untold |= dict.fromkeys(state.rows, choice.sights)
         if state.costs is not None:
-            share = 1 / len(state.rows)
-            self.expected |= dict.fromkeys(state.rows, Expected(share * worth.ms, share))
+            self.expected |= Expected.by_row(state.rows, worth.ms)
         return replace(draft, feedback=Feedback(seen, tuple(layer for layer in watched if layer > choice.exit)))
 
     def _width(self, state: DraftState) -> int:

@@ -78,8 +78,7 @@ class Tuned:
         useful = zip(state.rows, enough.confidences, state.limits.depths, strict=True)
         self.drafted |= {row: confidences for row, confidences, room in useful if room > 0}
         if state.costs is not None:
-            ms, share = choice.pricing.cycle(choice.plan, len(backbone.picks)), 1 / len(state.rows)
-            self.expected |= dict.fromkeys(state.rows, Expected(share * ms, share))
+            self.expected |= Expected.by_row(state.rows, choice.pricing.cycle(choice.plan, len(backbone.picks)))
         return backbone.draft()
 
     def observe(self, record: StepRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _CYCLES = 64  # that it rests on
@@ -15,6 +16,11 @@ class Expected:
 
     ms: float
     share: float
+
+    @classmethod
+    def by_row(cls, rows: Sequence[int], ms: float) -> dict[int, Expected]:
+        """For each of ``rows``, of a cycle that should take ``ms``."""
+        return dict.fromkeys(rows, cls(ms / len(rows), 1 / len(rows)))
 
 
 @dataclass

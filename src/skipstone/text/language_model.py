@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..request import Request
 from ..row import Emission
 from ..sampling import derived_seed
 from ..stopping import StopRule, StopTokens
+from ..telemetry import Sink
 from .generation import Generation, Piece
 from .memories import Memories, Plans
 from .prompt import Prompt, token_ids, valid_messages, valid_text
@@ -114,13 +115,18 @@ class LanguageModel:
         return self._run(requests, self.make(drafter if drafter is not None else self.drafter), rows, chosen)
 
     def engine(
-        self, *, capacity: int, rows: int = 1, drafter: Drafter | None = None, rule: AcceptanceRule | None = None
+        self,
+        *,
+        capacity: int,
+        rows: int = 1,
+        drafter: Drafter | None = None,
+        rule: AcceptanceRule | None = None,
+        sinks: Iterable[Sink] = (),
     ) -> Engine:
         """An engine over this model's network, for those who speak in token ids."""
         chosen = drafter or self.make(self.drafter)
-        return Engine(
-            self.network, chosen, capacity=capacity, rows=rows, rule=rule, costs=self.costs if wants(chosen) else None
-        )
+        costs = self.costs if wants(chosen) else None
+        return Engine(self.network, chosen, capacity=capacity, rows=rows, rule=rule, costs=costs, sinks=sinks)
 
     @property
     def costs(self) -> CostModel | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from filelock import BaseFileLock, FileLock
 from transformers import TrainerCallback, TrainingArguments
 
 from ..errors import StoreError, TrainingError
@@ -61,11 +61,11 @@ def train(
     Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``.
     Raises UsageError and ModelError for what cannot be trained, TrainingError where a loss is not finite.
     """
-    run = _Run.prepared(recipe, folder, resume, offline, watch or Watch())
-    try:
+    place = RunFolder.beside(Path(recipe.output).expanduser())
+    args = arguments(recipe, place.path)
+    with place.held() if args.process_index == 0 else nullcontext():
+        run = _Run.prepared(recipe, folder, (place, args), resume, offline, watch or Watch())
         return run.carried_out(base or str(folder.resolve()))
-    finally:
-        run.lock.release()
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,23 @@ class _Run:
     before: Before
     place: RunFolder
     checkpoint: Path | None
-    lock: BaseFileLock
     watch: Watch
 
     @classmethod
-    def prepared(cls, recipe: Recipe, folder: Path, resume: bool, offline: bool, watch: Watch) -> _Run:
+    def prepared(
+        cls,
+        recipe: Recipe,
+        folder: Path,
+        where: tuple[RunFolder, TrainingArguments],
+        resume: bool,
+        offline: bool,
+        watch: Watch,
+    ) -> _Run:
+        place, args = where
         config, tokenizer = text_config_of(folder), HFTokenizer.load(folder)
         plan = recipe.plan(config.num_hidden_layers)
         check_fit(recipe, config, tokenizer)
-        place = RunFolder.beside(Path(recipe.output).expanduser())
-        args = arguments(recipe, place.path)
         watch = watch if args.process_index == 0 else Watch()
-        lock = place.held() if args.process_index == 0 else FileLock(place.path)  # which nobody takes
         data, held_out = _rows(recipe, tokenizer, offline)
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")
         checkpoint = _opened(place, recipe, _facts(recipe, folder, (data, held_out), args), resume, args)
@@ -100,7 +105,7 @@ class _Run:
         before = Before(place, held_out, recipe.batch, watch.say)
         trainer = LayerSkipTrainer(model, args, objective, data, [before, Keeper(place), *watch.callbacks])
         check_spread(trainer, recipe.fsdp)
-        return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, lock, watch)
+        return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, watch)
 
     def carried_out(self, base: str) -> Trained:
         self._train()

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,22 @@ class RunFolder:
     def log(self) -> Path:
         return self.path / "log.jsonl"
 
-    def held(self) -> FileLock:
-        """The lock of this run, which the system drops if the process dies. Raises UsageError where another has it."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """With the lock of this run, which the system drops if the process dies.
+
+        Raises UsageError where another run has it.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
         try:
             lock.acquire(timeout=0)
         except Timeout:
             raise UsageError(f"{self.path} belongs to a run under way: wait for it, or choose another output") from None
-        return lock
+        try:
+            yield
+        finally:
+            lock.release()
 
     def open(self, recipe: Recipe, facts: Mapping[str, Any], resume: bool) -> Path | None:
         """The checkpoint to go on from; None for the beginning, in a new folder: without a checkpoint nothing is lost.
