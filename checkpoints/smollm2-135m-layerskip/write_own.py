@@ -1,6 +1,6 @@
-"""Let the starting model write the texts that the third part is trained on, out of the openings of public ones.
+"""Let the starting model write texts that the third and fourth part are trained on, out of the openings of public ones.
 
-Usage: write_own.py SOURCES OUTPUT [--model smollm2-135m] [--tokens 192] [--rows 32] [--weights auto]
+Usage: write_own.py SOURCES OUTPUT [--kind NAME]... [--model smollm2-135m] [--tokens 192] [--rows 32] [--weights auto]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ import skipstone
 from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
 
 QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
+NAMES, PROSE = 600, 400
+THIRD = ("sums", "stories", "chats", "openings", "anything")
+FOURTH = ("names", "prose")
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,17 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--weights", default="auto")
+    parser.add_argument(
+        "--kind", action="append", choices=[*THIRD, *FOURTH], help="those of the third part, if not given"
+    )
     parser.add_argument("--tokens", type=int, default=192)
     parser.add_argument("--rows", type=int, default=32)
     given = parser.parse_args()
     model = skipstone.load(given.model, weights=given.weights)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     with given.output.open("w") as file:
-        for kind in _kinds(Sources(given.sources), model.tokenizer.tokenizer):
+        kinds = _kinds(Sources(given.sources), model.tokenizer.tokenizer)
+        for kind in (kind for kind in kinds if kind.name in (given.kind or THIRD)):
             for number, text in enumerate(_written(model, kind, given)):
                 file.write(json.dumps({"text": text}) + "\n")
                 print(f"\r{kind.name}: {number + 1} of {len(kind.prompts)}", end="", flush=True)
@@ -64,6 +72,31 @@ def _kinds(sources: Sources, tokenizer: Any) -> Iterator[Kind]:
     yield Kind("chats", [text[:1500] for text in draw.sample(asked, CHATS)], chat=True)
     yield Kind("openings", openings, chat=False, sampled=1.0)
     yield Kind("anything", [token for token in tokens if token.strip()], chat=False, sampled=1.0)
+    yield Kind("names", draw.sample(_about(sources), NAMES), chat=False, sampled=1.0)
+    yield Kind("prose", draw.sample(_prose(sources), PROSE), chat=False, sampled=1.0)
+
+
+def _about(sources: Sources) -> list[str]:
+    """How an article on something could begin: the names in public texts, as its subject."""
+    names = sorted(
+        {name for text in _general(sources) for name in re.findall(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*", text)}
+    )
+    return [form.format(name) for form in ("{} is", "{} was", "The history of {}", "{}, one of the") for name in names]
+
+
+def _prose(sources: Sources) -> list[str]:
+    sentences = [sentence.split() for text in _general(sources) for sentence in re.split(r"(?<=[.!?])\s+", text)]
+    return sorted({" ".join(words[:5]) for words in sentences if len(words) >= 10})
+
+
+def _general(sources: Sources) -> list[str]:
+    """Texts on anything: what instructions come with, their answers, and news."""
+    asked = [row for name in ("dolly_151.jsonl", "self_instruct_427.jsonl") for row in sources.rows(name)]
+    return (
+        [row["input"] for row in asked]
+        + [row["output"] for row in asked]
+        + [row["article"] for row in sources.rows("cnn_dm_40.jsonl")]
+    )
 
 
 def _written(model: skipstone.LanguageModel, kind: Kind, given: argparse.Namespace) -> Iterator[str]:
