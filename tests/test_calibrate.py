@@ -56,6 +56,13 @@ def test_attention_and_mlp_are_told_apart(plan, nodes):
     assert measure(network, clock=network.clock).ms(step) == pytest.approx(known_ms(step, 30, 4800), rel=0.06)
 
 
+def test_how_far_times_spread_tells_a_busy_machine_from_a_quiet_one():
+    network = CostlyNetwork()
+    assert measure(network, clock=network.clock).spread == pytest.approx(1.0)
+    network.disturb = lambda call: 2.0 if call % 3 else 1.0
+    assert measure(network, clock=network.clock).spread > 1.5
+
+
 @given(st.integers(0, 2**32))
 def test_a_busy_machine_does_not_spoil_the_measurement(seed):
     rng = random.Random(seed)

@@ -18,6 +18,7 @@ from skipstone.hf.tokenizer import HFTokenizer
 MATHS, DOCS, DOC_LETTERS = 3600, 150, 6000
 MORE_MATHS, MORE_STORIES, MORE_DOCS = 2000, 750, 70  # of the second part, those of maths and documents all new
 LAST_MATHS, LAST_STORIES, LAST_DOCS = 1100, 300, 40  # of the third, beside what write_own.py has made; maths new again
+BROAD_STORIES, BROAD_DOCS = 200, 80  # of the fourth, most of it general text; what maths there are left
 
 
 def main() -> None:
@@ -51,6 +52,8 @@ def _sets(sources: Sources, tokenizer: HFTokenizer) -> Iterator[tuple[str, list[
     stories = random.Random(3).sample(sources.stories(), LAST_STORIES)
     seen, read = MATHS + MORE_MATHS, DOCS + MORE_DOCS
     yield "train_last", [*stories, *maths[seen : seen + LAST_MATHS], *_cut(docs[read : read + LAST_DOCS])]
+    seen, read, stories = seen + LAST_MATHS, read + LAST_DOCS, random.Random(4).sample(sources.stories(), BROAD_STORIES)
+    yield "train_broad", [*stories, *maths[seen:], *news, *news, *asked, *_cut(docs[read : read + BROAD_DOCS])]
     for name, texts in sources.held_out(tokenizer).items():
         yield f"held_out_{name}", texts
 

@@ -18,7 +18,7 @@ import skipstone
 from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
 
 QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
-NAMES, PROSE = 600, 400
+NAMES, PROSE = 200, 200
 THIRD = ("sums", "stories", "chats", "openings", "anything")
 FOURTH = ("names", "prose")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
-from statistics import median_low
+from statistics import median, median_low
 from time import perf_counter
 
 import torch
@@ -37,7 +38,14 @@ def measure(network: Network, budget_s: float = 2.0, clock: Callable[[], float] 
     for probe in _schedule(bench.grid):
         if not taken or clock() + _likely(taken, probe) <= deadline:
             taken.setdefault(probe, []).append(bench.seconds(probe))
-    return cost_table(bench.grid, {probe: median_low(seconds) * 1e3 for probe, seconds in taken.items()})
+    table = cost_table(bench.grid, {probe: median_low(seconds) * 1e3 for probe, seconds in taken.items()})
+    return replace(table, spread=_spread_of(list(taken.values())))
+
+
+def _spread_of(taken: Sequence[Sequence[float]]) -> float:
+    """How many times its shortest time a probe takes, at the median over probes: near 1 where nothing else runs."""
+    spreads = [median(seconds) / min(seconds) for seconds in taken if len(seconds) > 1 and min(seconds) > 0]
+    return median(spreads) if spreads else 1.0
 
 
 def _schedule(grid: Grid) -> Iterator[Probe]:

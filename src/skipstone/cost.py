@@ -59,6 +59,7 @@ class CostTable:
     row: float  # what a row beyond the first adds to an attention sublayer
     mlp: Curve  # over tokens: one MLP sublayer
     head: Surface  # over vocabulary entries, tokens: final norm and LM head
+    spread: float = 1.0  # times its shortest that a measurement took, typically: what else the machine was doing
 
     def __post_init__(self) -> None:
         if self.layers < 1 or self.vocab_size < 1 or not (math.isfinite(self.row) and self.row >= 0):
@@ -106,6 +107,7 @@ class CostTable:
             row=float(value["row"]),
             mlp=_curve(value["mlp"]),
             head=_surface(value["head"]),
+            spread=float(value.get("spread", 1.0)),
         )
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from costly import CostlyNetwork, flat, line
 
 from skipstone.cost import CostTable
 from skipstone.errors import StoreError
-from skipstone.store import Folders, cost_key, load_costs, measured_costs, save_costs
+from skipstone.store import Folders, cost_key, costs, load_costs, measured_costs, save_costs
 
 TABLE = CostTable(30, 4800, flat(1.0), line(1.0, 3.0), flat(0.0), 0.5, line(2.0, 2.5), flat(4.0))
 
@@ -63,14 +64,29 @@ def test_bytes_that_are_no_text_are_told(tmp_path, told):
     assert len(told) == 1
 
 
-def test_a_network_is_measured_once(tmp_path, told):
+def test_a_network_is_measured_once(tmp_path, told, monkeypatch):
     network, folders = CostlyNetwork(), Folders(tmp_path)
+    monkeypatch.setattr(costs, "measure", partial(costs.measure, clock=network.clock))
     first = measured_costs(network, "model", folders, told.append, budget_s=0.05)
     calls = network.calls
     assert measured_costs(network, "model", folders, told.append, budget_s=0.05) == first
     assert network.calls == calls
     assert len(told) == 1
     assert os.listdir(folders.costs) == [f"{cost_key(network, 'model')}.json"]
+
+
+def disturbed(spread):
+    return lambda network, budget_s: replace(TABLE, spread=spread)
+
+
+def test_what_other_work_disturbed_is_measured_again_and_the_calmer_stays(tmp_path, told, monkeypatch):
+    network, folders = CostlyNetwork(), Folders(tmp_path)
+    found = []
+    for spread in (1.6, 2.4, 1.1, 1.0):
+        monkeypatch.setattr(costs, "measure", disturbed(spread))
+        found.append(measured_costs(network, "model", folders, told.append).spread)
+    assert found == [1.6, 1.6, 1.1, 1.1]
+    assert ["again" in line for line in told] == [False, True, True]
 
 
 def test_costs_that_cannot_be_kept_are_measured_all_the_same(tmp_path, told):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny_folder import tiny_folder
 
 import skipstone
+from skipstone.calibrate import measure
 from skipstone.errors import UsageError
 from skipstone.plan import LayerPlan
+from skipstone.store import costs
 from skipstone.text.language_model import LanguageModel
 
 
@@ -23,7 +26,10 @@ def model(folder: Path, cache: Path, said: list[str]) -> LanguageModel:
     return skipstone.load(folder, cache=cache, progress=said.append)
 
 
-def test_a_drafter_that_asks_has_costs_measured_once_and_kept(large: Path, tmp_path: Path) -> None:
+def test_a_drafter_that_asks_has_costs_measured_once_and_kept(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "measure", lambda network, budget_s: replace(measure(network, budget_s), spread=1.0))
     said: list[str] = []
     first = model(large, tmp_path, said)
     for _ in range(2):
