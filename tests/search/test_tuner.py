@@ -20,7 +20,8 @@ from skipstone.search.budget import Budget
 from skipstone.search.in_use import InUse
 from skipstone.search.pace import Expected
 from skipstone.search.searcher import Trial
-from skipstone.search.tuner import Tuner, TunerOptions
+from skipstone.search.tuner import Tuner
+from skipstone.search.tuner_options import TunerOptions
 from skipstone.telemetry import StepRecord, Summary, Timing
 from skipstone.testing import plain_text, tiny_network
 
@@ -139,6 +140,17 @@ def test_a_loan_is_repaid_before_anything_else_is_tried():
 def test_settings_that_leave_nothing_to_search_with_are_refused(options: dict[str, Any], said: str):
     with pytest.raises(UsageError, match=said):
         TunerOptions(**options)
+
+
+def test_a_plan_that_promises_more_than_plain_decoding_and_is_not_used_comes_with_the_reason():
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    tuner = _tuner(_generous(network))
+    tuner.best = Trial(LayerPlan.uniform(12), 29, 32, speed=1.08)
+    assert tuner.told().endswith("sublayers, 1.08 times plain decoding")
+    tuner.drops, tuner._dropped = 2, [0, 0]
+    assert tuner.told().endswith("by its trial, which is not enough: 2 plans before it fell short of theirs")
+    tuner.best = Trial(LayerPlan.uniform(12), 9, 32, speed=0.8)
+    assert tuner.told().endswith("sublayers, 0.80 times plain decoding")
 
 
 def test_search_time_is_told_apart_from_drafting():

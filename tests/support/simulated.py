@@ -14,7 +14,8 @@ from skipstone.plan import LayerPlan
 from skipstone.search.pricing import Costs, Pricing, Uniform
 from skipstone.search.searcher import Searcher
 from skipstone.search.sublayer import Sublayer, skipped_by
-from skipstone.search.tuner import Tuner, TunerOptions
+from skipstone.search.tuner import Tuner
+from skipstone.search.tuner_options import TunerOptions
 from skipstone.telemetry import StepRecord, Timing
 
 

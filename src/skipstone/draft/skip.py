@@ -11,7 +11,8 @@ from ..plan import LayerPlan
 from ..request import Request
 from ..search.found import Found, Warm
 from ..search.guided import GuidedSearcher
-from ..search.tuner import Tuner, TunerOptions
+from ..search.tuner import Tuner
+from ..search.tuner_options import TunerOptions
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..drafting import DraftState
 from ..search.calibration import Calibration
+from ..search.choice import Choice
 from ..search.pace import Expected
-from ..search.tuner import Choice, Tuner
+from ..search.tuner import Tuner
 from ..telemetry import StepRecord
 from ..tree import Draft
 from .chain import Backbone, room_for_depth

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from ..drafting import DraftState
-from ..errors import UsageError
 from ..plan import LayerPlan
 from ..telemetry import StepRecord
 from .book import Book, Tally
 from .budget import Budget
+from .choice import Choice
 from .contest import Contest
 from .event import Event
 from .found import Found, Warm
@@ -23,6 +23,7 @@ from .ranking import Rankings
 from .replay import replay
 from .searcher import Searcher, Trial
 from .sublayer import searchable, skipped_by
+from .tuner_options import TunerOptions
 from .window import Window
 
 _EVENTS = 4096
@@ -32,41 +33,6 @@ _TRUST_AGAIN = 1000  # tokens until that is forgiven
 _SERVED = 256  # drafted tokens that were judged, before the search after a plan gets a loan: what went first was luck
 _HOPELESS = 8  # trials without a plan that pays: no loans from here on
 _CAUTIOUS = 2  # tokens drafted at most while a plan's own drafts look worse than its trials, but are few
-
-
-@dataclass(frozen=True)
-class TunerOptions:
-    """``window`` γ: verified tokens replayed. ``share`` of all time for the search, ``loan`` plain steps lent to it."""
-
-    window: int = 32
-    share: float = 0.01
-    loan: int = 80
-    deepest: int = 16
-
-    def __post_init__(self) -> None:
-        if self.window < 2:
-            raise UsageError(f"a window of {self.window} verified tokens shows nothing: use 2 or more")
-        if not 0 < self.share <= 1:
-            raise UsageError(f"a search budget of {self.share} of the run: use a share above 0, up to 1")
-        if self.loan < 0 or self.deepest < 1:
-            raise UsageError(f"loan={self.loan} and depth={self.deepest}: use 0 or more, and 1 or more")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What to draft with now: ``rate`` tokens are expected per millisecond."""
-
-    plan: LayerPlan
-    depth: int
-    acceptance: float
-    rate: float
-    pricing: Pricing
-
-    @property
-    def more(self) -> float:
-        """Milliseconds that its last token takes."""
-        pricing, depth = self.pricing, self.depth
-        return pricing.slower * (pricing.cycle(self.plan, depth) - pricing.cycle(self.plan, depth - 1))
 
 
 @dataclass
@@ -126,11 +92,17 @@ class Tuner:
             return f"drafting without {attn} attention and {mlp} MLP sublayers, {self.use.recent.share:.0%} accepted"
         if self.best is None:
             return "not drafting: too little text so far to try anything on"
-        left_out, speed = len(skipped_by(self.best.plan)), self.best.speed
+        left_out, of = len(skipped_by(self.best.plan)), len(searchable(self.network_layers))
+        worth = f"{left_out} of {of} sublayers, {self.best.speed:.2f} times plain decoding"
         return (
-            f"not drafting: the best of {self._trials} plans tried leaves out {left_out} of "
-            f"{len(searchable(self.network_layers))} sublayers and would give {speed:.2f} times plain decoding"
+            f"not drafting: the best of {self._trials} plans tried leaves out {worth}{self._doubted(self.best.speed)}"
         )
+
+    def _doubted(self, speed: float) -> str:
+        """Why a plan that promises so much is not drafted with."""
+        if speed <= _MARGIN or not self._dropped:
+            return ""
+        return f" by its trial, which is not enough: {self.drops} plans before it fell short of theirs"
 
     @property
     def found(self) -> Found | None:

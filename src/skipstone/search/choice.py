@@ -1,0 +1,25 @@
+"""What a search says to draft with now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..plan import LayerPlan
+from .pricing import Pricing
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to draft with now: ``rate`` tokens are expected per millisecond."""
+
+    plan: LayerPlan
+    depth: int
+    acceptance: float
+    rate: float
+    pricing: Pricing
+
+    @property
+    def more(self) -> float:
+        """Milliseconds that its last token takes."""
+        pricing, depth = self.pricing, self.depth
+        return pricing.slower * (pricing.cycle(self.plan, depth) - pricing.cycle(self.plan, depth - 1))
