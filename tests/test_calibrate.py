@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skipstone.calibrate import measure
 from skipstone.cost import Step
 from skipstone.plan import LayerPlan
+from skipstone.probes import Grid, cost_table
 from skipstone.testing.tiny import tiny_network
 
 
@@ -68,6 +69,17 @@ def test_a_busy_machine_does_not_spoil_the_measurement(seed):
     rng = random.Random(seed)
     network = CostlyNetwork(disturb=lambda call: rng.uniform(2, 5) if rng.random() < 0.15 else rng.gauss(1, 0.02))
     assert statistics.median(errors(network, measure(network, clock=network.clock))) < 0.1
+
+
+@given(st.integers(0, 2**32))
+def test_whatever_times_a_busy_machine_shows_there_is_a_table(seed):
+    rng = random.Random(seed)
+    grid = Grid.fitting(30, 4800, 4096)
+    first, *others = [probe for level in grid.levels() for probe in level]
+    ms = {probe: 10 ** rng.uniform(-1, 2) for probe in (first, *(p for p in others if rng.random() < 0.8))}
+    table = cost_table(grid, ms)
+    for nodes in (1, 7, 32, 40):
+        assert table.ms(Step(LayerPlan.skipping(30, attn=range(30)), nodes)) >= 0
 
 
 @pytest.mark.parametrize(("slowness", "error"), [(1, 0.03), (4, 0.05), (20, 0.1)])

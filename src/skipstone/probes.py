@@ -106,7 +106,7 @@ class _Assembly:
     def table(self) -> CostTable:
         full, overhead, share = self.full(), self.overhead(), self.share()
         layers = [self.per_layer(full(n) - overhead(n, self.grid.short)) for n in full.at]
-        attention = [layer * share(n) for n, layer in zip(full.at, layers, strict=True)]
+        attention = [layer * min(share(n), 1.0) for n, layer in zip(full.at, layers, strict=True)]
         mlp = [layer - attn for layer, attn in zip(layers, attention, strict=True)]
         return CostTable(
             layers=self.grid.layers,
