@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from laboratory import PROMPTS, NoModels, tiny_lab
+from rich.console import Console
 
 from skipstone.bench.efficiency.lab import Lab
 from skipstone.bench.efficiency.report import Report, run_parts
 from skipstone.bench.swift import ablations, unlike_tasks
+from skipstone.bench.swift.picture import panels_of, picture
 from skipstone.bench.swift.planted import Planted, searched
 from skipstone.bench.swift.registry import parts
+from skipstone.cli.bench_swift_tables import tables
 from skipstone.plan import LayerPlan
 from skipstone.search.sublayer import plan_without, skipped_by
 
@@ -22,6 +28,12 @@ KEYS = {
     "planted_model_share",
     "candidates_to_95_cold",
     "candidates_to_95_warm",
+    "planted_speedup_leaky",
+    "planted_model_share_leaky",
+    "candidates_to_95_cold_leaky",
+    "candidates_to_95_warm_leaky",
+    "preset_speedup",
+    "preset_worth",
     "recovery_plain_tokens",
     "recovery_best_tokens",
     "search_share",
@@ -39,7 +51,7 @@ def _lab(models: object = None) -> Lab:
 @pytest.fixture(scope="module")
 def report() -> Report:
     known = parts()
-    return run_parts(known[:3], known, _lab())
+    return run_parts(known[:5], known, _lab())
 
 
 def test_it_has_a_number_for_everything_that_the_search_did_or_a_reason(report: Report):
@@ -95,14 +107,53 @@ def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tmp_path: Path
 
 def test_a_stream_without_data_says_what_it_takes():
     known = parts()
-    report = run_parts(known[3:4], known, tiny_lab())
+    report = run_parts([part for part in known if part.name == "stream"], known, tiny_lab())
     assert "--data is missing: a folder with cnn_dm_40.jsonl" in report.absent["stream"]
 
 
-def test_ablations_change_one_thing_at_a_time():
+@pytest.fixture(scope="module")
+def ablated() -> dict[str, Any]:
     lab = tiny_lab()
-    variants = ["no Bayes", "no early stop"]
-    found = ablations.run(replace(lab, effort=replace(lab.effort, answer=40)), variants)["ablations"]
-    assert list(found) == variants
+    lab = replace(lab, effort=replace(lab.effort, new_tokens=40))
+    return dict(ablations.run(None, lab, ["no Bayes", "no early stop"]))
+
+
+def test_ablations_change_one_thing_at_a_time(ablated: dict[str, Any]):
+    found = ablated["ablations"]
+    assert list(found) == ["no Bayes", "no early stop"]
     for told in found.values():
-        assert len(told["speed"]) == len(told["matchness"]) == len(PROMPTS)
+        assert len(told["speed"]) == len(told["matchness"]) == 3 * len(PROMPTS)
+
+
+def test_a_part_that_leaks_knows_how_often_its_best_plan_is_right():
+    still, leaking = Planted.made(_lab()), Planted.made(_lab(), leak=0.5)
+    assert still.share == 1
+    assert 0 < leaking.share < 1
+    assert leaking.worth(leaking.model.best, leaking.share) == pytest.approx(1)
+    assert leaking.worth(leaking.model.best, leaking.share / 2) < 1
+
+
+def test_what_was_found_is_drawn_text_by_text(ablated: dict[str, Any]):
+    tasks = {"maths": {"speeds": [1.0, 2.0]}, "code": {"speeds": [3.0]}}
+    panels = panels_of({"stream": {"tiny": {"skip": tasks}}, **ablated})
+    assert [panel.title.split(":")[0] for panel in panels] == [
+        "tiny",
+        "swift, speed over plain decoding, text by text",
+        "swift, best matchness, text by text",
+    ]
+    assert panels[0].lines == {"skip": [1.0, 2.0, 3.0]}
+    drawn = ElementTree.fromstring(picture(panels))
+    lines = [each for each in drawn.iter() if each.tag.endswith("polyline")]
+    assert [len(line.attrib["points"].split()) for line in lines] == [3, *4 * [3 * len(PROMPTS)]]
+    assert panels_of({"stream": None}) == []
+
+
+def test_what_was_found_is_told_in_tables(ablated: dict[str, Any]):
+    task = {"speed": 1.5, "acceptance": 0.75, "mean_accepted": 2.0}
+    console = Console(file=StringIO(), width=160)
+    for table in tables({"stream": {"tiny": {"skip": {"maths": task}}}, **ablated}):
+        console.print(table)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1.50 (0.75)" in said
+    assert "no early stop" in said
+    assert not list(tables({"planted_speedup": 1.0}))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import UsageError
 from . import options as o
-from .bench_run import carry_out, tell
+from .bench_run import carry_out, console, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..bench.efficiency.part import Part
+    from ..bench.efficiency.report import Report
 
 
 def swift(
@@ -20,6 +27,9 @@ def swift(
     only: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A part or figure; may be given several times.")
     ] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw stream and ablations text by text; SVG.", dir_okay=False)
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Just see that it runs; the figures mean nothing.")] = False,
     cache: o.Cache = None,
     offline: o.Offline = False,
@@ -29,16 +39,47 @@ def swift(
     """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays.
 
     The part stream takes --data, and is absent without it. --only ablations changes one thing at a time in the paper's
-    preset; that takes long.
+    preset, over the same tasks with --data; that takes a quarter of an hour.
     """
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import select
     from ..bench.efficiency.report import Report, facts
     from ..bench.swift.registry import parts, usual
-    from .bench import show
 
     known = parts(data)
     chosen = select(only, known) if only else usual(known)
+    _check(svg, chosen)
     lab = Lab(RealModels(model, cache, offline), Effort.quick() if quick else Effort(), tell, cache=cache)
-    carry_out(chosen, known, lab, Report(facts(lab)), None if as_json else show)
+    report = Report(facts(lab))
+    carry_out(chosen, known, lab, report, None if as_json else _show)
+    if svg is not None:
+        _draw(svg, report)
+
+
+def _check(svg: Path | None, chosen: Sequence[Part]) -> None:
+    """A picture that cannot come to be is known before an hour of measuring."""
+    if svg is None:
+        return
+    if not {"stream", "ablations"} & {part.name for part in chosen}:
+        raise UsageError("--svg draws the parts stream and ablations: add --only stream or --only ablations")
+    if not svg.absolute().parent.is_dir():
+        raise UsageError(f"--svg {svg}: there is no folder {svg.absolute().parent}: make it first")
+
+
+def _draw(svg: Path, report: Report) -> None:
+    from ..bench.swift.picture import panels_of, picture
+    from ..store.atomic import disk_errors
+
+    if panels := panels_of(report.values):
+        with disk_errors(svg, option="--svg"):
+            svg.write_text(picture(panels), encoding="utf-8")
+
+
+def _show(report: Report, chosen: Sequence[Part]) -> None:
+    from .bench import show
+    from .bench_swift_tables import tables
+
+    show(report, chosen)
+    for table in tables(report.values):
+        console().print(table)

@@ -49,16 +49,16 @@ def run(lab: Lab) -> Findings:
     }
 
 
-def grown(lab: Lab) -> tuple[PlantedModel, str, Sequence[Sequence[int]]]:
-    """The model, what it is, and prompts; random numbers where no real model is there."""
+def grown(lab: Lab, leak: float = 0.0) -> tuple[PlantedModel, str, Sequence[Sequence[int]]]:
+    """The model, what it is, and prompts; random numbers where no real model is. Idle layers do ``leak`` of it."""
     try:
         fresh, prompts = lab.models.fresh(), lab.models.prompts()
     except SkipstoneError as error:
         lab.tell(f"  no real model ({why(error)}): a random one instead")
         shape = lab.effort.skip_shape
-        model = skip_form(shape, attn=shape.layers // 2, seed=_SEED)
+        model = skip_form(shape, attn=shape.layers // 2, seed=_SEED, leak=leak)
         return model, f"random, {shape.layers} layers", prompts_for(lab, shape.vocab_size)
-    model = grown_model(fresh, lab.effort.added, seed=_SEED)
+    model = grown_model(fresh, lab.effort.added, seed=_SEED, leak=leak)
     return model, f"{lab.models.name} grown to {model.num_layers} layers", prompts
 
 

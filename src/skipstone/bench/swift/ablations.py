@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ...draft.none import NoDrafter
@@ -11,6 +13,7 @@ from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
 from .planted import Planted
 from .stream import Stream
+from .tasks import task_prompts
 
 _VARIANTS: dict[str, dict[str, Any]] = {
     "preset": {},
@@ -23,27 +26,41 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "r 0.3": {"r": 0.3},
     "r 0.5": {"r": 0.5},
 }
+_OF_A_TASK = 2  # texts
+_CUTS = (0, 8, 16)  # tokens taken off a prompt's beginning, for other texts by the same prompts
 
 
-def part() -> Part:
+def part(data: Path | None) -> Part:
     figure = Figure("ablations", "by variant of swift: speed over plain decoding and best matchness, text by text")
-    return Part("ablations", (figure,), run)
+    return Part("ablations", (figure,), partial(run, data))
 
 
-def run(lab: Lab, variants: Collection[str] = tuple(_VARIANTS)) -> Findings:
-    """Each variant has the same texts, and goes on from text to text."""
+def run(data: Path | None, lab: Lab, variants: Collection[str] = tuple(_VARIANTS)) -> Findings:
+    """All variants have the same texts, one after another, and go on from text to text."""
     planted = Planted.made(lab)
     plain = Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock)
-    found: dict[str, Any] = {}
-    for name in variants:
-        drafter = SwiftDrafter(SwiftDrafter.Options(**_VARIANTS[name]), planted.network)
-        stream = Stream(planted.network, drafter, planted.costs, lab.clock)
-        speed, matchness = [], []
-        for prompt in planted.prompts:
-            base = plain.decode(prompt, lab.effort.answer).per_token
-            speed.append(base / stream.decode(prompt, lab.effort.answer).per_token)
+    drafters = {name: SwiftDrafter(SwiftDrafter.Options(**_VARIANTS[name]), planted.network) for name in variants}
+    found: dict[str, Any] = {name: {"speed": [], "matchness": []} for name in variants}
+    prompts = _prompts(data, lab, planted)
+    for number, prompt in enumerate(prompts):
+        base = plain.decode(prompt, lab.effort.new_tokens).per_token
+        for name, drafter in drafters.items():
+            stream = Stream(planted.network, drafter, planted.costs, lab.clock)
+            found[name]["speed"].append(base / stream.decode(prompt, lab.effort.new_tokens).per_token)
             best = drafter.tuner.best
-            matchness.append(0.0 if best is None else best.matchness)
-        found[name] = {"speed": speed, "matchness": matchness, "search_share": drafter.tuner.budget.used}
-        lab.tell(f"  {name}: {speed[-1]:.2f} times plain decoding, matchness {matchness[-1]:.2f}")
+            found[name]["matchness"].append(0.0 if best is None else best.matchness)
+        lab.tell(f"  text {number + 1} of {len(prompts)}: {_line(found)}")
+    for name, drafter in drafters.items():
+        found[name]["search_share"] = drafter.tuner.budget.used
     return {"ablations": found}
+
+
+def _prompts(data: Path | None, lab: Lab, planted: Planted) -> list[Sequence[int]]:
+    """Those of unlike tasks, where their files are given; else the usual ones, whole and cut."""
+    if data is not None:
+        return [each for some in task_prompts(data, lab.models.encode, _OF_A_TASK).values() for each in some]
+    return [prompt[min(cut, len(prompt) // 2) :] for cut in _CUTS for prompt in planted.prompts]
+
+
+def _line(found: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {each['speed'][-1]:.2f} ({each['matchness'][-1]:.2f})" for name, each in found.items())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..efficiency.part import Part
-from . import ablations, planted, shift, shipped, unlike_tasks
+from . import ablations, planted, preset, shift, shipped, unlike_tasks
 
 
 def parts(data: Path | None = None) -> list[Part]:
     """In the order in which they run; ``data`` has the files of the stream's tasks."""
-    return [planted.part(), shift.part(), shipped.part(), unlike_tasks.part(data), ablations.part()]
+    grown = [planted.part(), planted.leaky_part(), preset.part(), shift.part()]
+    return [*grown, shipped.part(), unlike_tasks.part(data), ablations.part(data)]
 
 
 def usual(known: list[Part]) -> list[Part]:

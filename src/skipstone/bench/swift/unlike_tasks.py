@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from ...calibrate import measure
 from ...cost import CostModel
@@ -50,7 +51,7 @@ class Arm:
     def decode(self, task: str, prompt: Sequence[int], tokens: int) -> None:
         self.told.setdefault(task, []).append(self.stream.decode(prompt, tokens))
 
-    def figures(self, task: str, plain: Sequence[Told]) -> dict[str, float]:
+    def figures(self, task: str, plain: Sequence[Told]) -> dict[str, Any]:
         total = Summary()
         for told in self.told[task]:
             for step in told.steps:
@@ -58,12 +59,13 @@ class Arm:
         ratios = [one.per_token / other.per_token for one, other in zip(plain, self.told[task], strict=True)]
         return {
             "speed": median(ratios),
+            "speeds": ratios,
             "acceptance": total.acceptance_rate,
             "mean_accepted": total.mean_accepted_length,
         }
 
 
-def streamed(network: Network, costs: CostModel, prompts: Prompts, lab: Lab) -> dict[str, dict[str, dict[str, float]]]:
+def streamed(network: Network, costs: CostModel, prompts: Prompts, lab: Lab) -> dict[str, dict[str, dict[str, Any]]]:
     """By drafter and task; all drafters and plain decoding take turns prompt by prompt."""
     arms = {name: Arm(Stream(network, drafter, costs, lab.clock)) for name, drafter in _drafters(network).items()}
     for number, (task, some) in enumerate(prompts.items()):
@@ -87,7 +89,7 @@ def _drafters(network: Network) -> dict[str, Drafter]:
         "plain": NoDrafter(NoDrafter.Options(), network),
         "uniform": make_drafter("skip:plan=uniform", network),
         "tuned on the first": SkipDrafter(SkipDrafter.Options(budget=1.0, loan=10**6), network),
-        "swift": SwiftDrafter(SwiftDrafter.Options(beta=0), network),
+        "swift": SwiftDrafter(SwiftDrafter.Options(), network),
         "skip": SkipDrafter(SkipDrafter.Options(), network),
     }
 
