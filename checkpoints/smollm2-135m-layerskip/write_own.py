@@ -18,7 +18,7 @@ import skipstone
 from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
 
 QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
-NAMES, PROSE = 200, 200
+NAMES, PROSE = 320, 320
 THIRD = ("sums", "stories", "chats", "openings", "anything")
 FOURTH = ("names", "prose")
 
@@ -101,7 +101,8 @@ def _general(sources: Sources) -> list[str]:
 
 def _written(model: skipstone.LanguageModel, kind: Kind, given: argparse.Namespace) -> Iterator[str]:
     prompts = [[{"role": "user", "content": text}] if kind.chat else text for text in kind.prompts]
-    settings = {"max_new_tokens": given.tokens, "temperature": kind.sampled, "seed": 0}
+    # no seed: each text draws one, while with one given all would have the same noise, and the same turns of phrase
+    settings = {"max_new_tokens": given.tokens, "temperature": kind.sampled}
     for piece in model.stream_batch(prompts, drafter="none", rows=given.rows, **settings):
         if piece.generation is not None:  # an answer that was cut reads as one that ended; the teacher does not say so
             asked, said = kind.prompts[piece.index], piece.generation.text

@@ -96,3 +96,14 @@ def test_a_model_of_three_layers_has_two_sublayers_to_try():
         tried.append(plan)
         searcher.tell(Trial(plan, 1, 32, 0.5))
     assert 1 <= len(tried) <= 4
+
+
+def test_a_plan_that_proved_to_be_luck_is_not_gone_on_from():
+    searcher = GuidedSearcher(L)
+    good, lucky = (plan_without(L, searchable(L)[:count]) for count in (4, 8))
+    searcher.tell(Trial(good, 30, 32, 1.2))
+    searcher.tell(Trial(lucky, 32, 32, 1.4))
+    assert searcher.best is not None
+    assert searcher.best.plan == lucky
+    searcher.tell(Trial(lucky, 32, 32, 1.1))
+    assert searcher.best.plan == good

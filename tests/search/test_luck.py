@@ -9,6 +9,7 @@ import pytest
 from simulated import Listed, Objective, Simulation
 
 from skipstone.plan import LayerPlan
+from skipstone.search.book import Tally
 from skipstone.search.budget import Budget
 from skipstone.search.contest import Contest
 from skipstone.search.guided import GuidedSearcher
@@ -97,6 +98,62 @@ def test_a_plan_that_does_worse_than_the_one_before_it_gives_it_its_place_back(m
     assert sim.tuner.choose(sim.state()).plan == BEST
     assert sim.tuner.before is None
     assert [event.what for event in sim.tuner.events] == ["returned"]
+
+
+def test_a_plan_that_fails_at_once_does_not_take_the_proved_one_before_it_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    before, failed = (InUse.taken_up(Trial(plan, 32, 32, 1.3), 0.98, 0) for plan in (BEST, WORSE[0]))
+    before.observe(60, 62)
+    sim.tuner.use, sim.tuner.before = failed, before
+    failed.observe(0, 40)
+    assert sim.tuner.choose(sim.state()).plan == BEST
+    assert (sim.tuner.before, sim.tuner.drops) == (None, 0)
+    before.observe(0, 60)  # the text has changed after all
+    assert sim.tuner.choose(sim.state()) is None
+    assert sim.tuner.drops == 1
+
+
+def test_a_plan_that_showed_nothing_takes_no_proved_ones_place_as_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    proved, unproved = (InUse.taken_up(Trial(plan, 32, 32, 1.3), 0.98, 0) for plan in (BEST, WORSE[0]))
+    proved.observe(60, 62)
+    sim.tuner.use, sim.tuner.before = unproved, proved
+    sim.tuner._adopt(Trial(WORSE[1], 32, 32, 1.4), 0.99)
+    assert sim.tuner.before is proved
+
+
+def test_a_plan_is_worth_keeping_once_its_own_drafts_have_shown_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([BEST]))
+    while sim.tuner.plan is None:
+        sim.step()
+    assert sim.tuner.found is None
+    while sim.tuner.found is None:
+        sim.step()
+    assert sim.tuner.use is not None
+    assert sim.tuner.use.judged >= 32
+
+
+def test_while_little_is_known_for_a_plan_its_drafts_stay_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([]))
+    sim.tuner.use = InUse.taken_up(Trial(BEST, 32, 32, 1.3), 0.98, 0)
+    assert sim.tuner.choose(sim.state()).deepest == 16
+    sim.tuner.use.observe(0, 7)
+    sim.tuner.use.recent = Tally.of_share(0.2, 32)
+    assert sim.tuner.choose(sim.state()).deepest == 2
+
+
+def test_what_a_narrow_head_does_not_know_lowers_what_a_trial_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    speeds = []
+    for coverage in (1.0, 0.7):
+        sim = Simulation.of(monkeypatch, _objective(0, 0.12), Listed([BEST]))
+        sim.tuner.coverage = coverage
+        while not sim.tuner.trials:
+            sim.step()
+        assert sim.tuner.best is not None
+        speeds.append(sim.tuner.best.speed)
+    assert speeds[1] < speeds[0]
 
 
 @pytest.mark.parametrize(("judged", "lent"), [(300, True), (100, False)])

@@ -10,6 +10,7 @@ from skipstone.bench.planted import moved, skip_form
 from skipstone.bench.planted.random import Shape
 from skipstone.cost import Step
 from skipstone.draft.skip import SkipDrafter
+from skipstone.draft.tuned import Drafted
 from skipstone.engine import Engine
 from skipstone.errors import UsageError
 from skipstone.hf.fit import fit
@@ -147,8 +148,8 @@ def test_a_plan_that_promises_more_than_plain_decoding_and_is_not_used_comes_wit
     tuner = _tuner(_generous(network))
     tuner.best = Trial(LayerPlan.uniform(12), 29, 32, speed=1.08)
     assert tuner.told().endswith("sublayers, 1.08 times plain decoding")
-    tuner.drops, tuner._dropped = 2, [0, 0]
-    assert tuner.told().endswith("by its trial, which is not enough: 2 plans before it fell short of theirs")
+    tuner.trust.broken = [0, 0]
+    assert tuner.told().endswith("by its trial, which is not enough: 2 before it fell short of theirs")
     tuner.best = Trial(LayerPlan.uniform(12), 9, 32, speed=0.8)
     assert tuner.told().endswith("sublayers, 0.80 times plain decoding")
 
@@ -252,7 +253,7 @@ def test_cycles_are_compared_with_what_their_steps_should_take() -> None:
     drafter = SkipDrafter(Options(), network)
     assert drafter.tuned is not None
     for _ in range(200):
-        drafter.tuned.drafted[0], drafter.tuned.expected[0] = [0.9], Expected(10.0, 1.0)
+        drafter.tuned.drafted[0] = Drafted(LayerPlan.uniform(12), [0.9], Expected(10.0, 1.0))
         drafter.observe(StepRecord(0, 1, 1, 1, 0, 2, Timing(draft_s=0.006, verify_s=0.007)))
     assert _tuner(drafter).pace.slower == pytest.approx(1.3, abs=0.03)
 
@@ -260,7 +261,32 @@ def test_cycles_are_compared_with_what_their_steps_should_take() -> None:
 def test_texts_that_end_in_drafted_tokens_say_nothing_against_a_plan() -> None:
     network = fit(skip_form(SHAPE, attn=6).model)[0]
     drafter = SkipDrafter(Options(), network)
-    _tuner(drafter).use = InUse.taken_up(Trial(LayerPlan.uniform(12), 32, 32, 1.5), share=1.0, tokens=0)
+    plan = LayerPlan.uniform(12)
+    _tuner(drafter).use = InUse.taken_up(Trial(plan, 32, 32, 1.5), share=1.0, tokens=0)
+    assert drafter.tuned is not None
     for _ in range(20):
+        drafter.tuned.drafted[0] = Drafted(plan, [0.9] * 4, None)
         drafter.observe(StepRecord(0, 4, 4, 2, 0, 3, Timing(), ends=1))
     assert _tuner(drafter).use.recent.share > 0.98  # what the trials were believed by
+
+
+def test_drafts_with_a_plan_that_another_thread_has_put_aside_say_nothing_of_the_new_one() -> None:
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    drafter = SkipDrafter(Options(), network)
+    _tuner(drafter).use = InUse.taken_up(Trial(LayerPlan.uniform(12), 32, 32, 1.5), share=1.0, tokens=0)
+    assert drafter.tuned is not None
+    for _ in range(20):
+        drafter.tuned.drafted[0] = Drafted(LayerPlan.skipping(12, attn=[3]), [0.9] * 4, None)
+        drafter.observe(StepRecord(0, 4, 4, 0, 0, 1, Timing()))
+    assert _tuner(drafter).use.judged == 0
+
+
+def test_time_for_the_books_is_told_with_that_for_trials() -> None:
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    drafter = _generous(network)
+    _, sink = _decode(network, drafter, 40)
+    budget = _tuner(drafter).budget
+    assert budget.kept_ms > 0
+    assert sum(record.timing.search_s for record in sink.records) == pytest.approx(
+        (budget.spent_ms + budget.kept_ms) / 1e3, rel=0.01
+    )

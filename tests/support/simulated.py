@@ -88,12 +88,13 @@ class Simulation:
         self.tuner.work(state, {})
         choice = self.tuner.choose(state)
         drafted = accepted = 0
+        plan = None if choice is None else choice.plan
         if choice is not None:
             acceptance, drafted = self.objective.acceptance(choice.plan), choice.depth
             while accepted < drafted and self.objective.chance.random() < acceptance:
                 accepted += 1
         self.text += [0] * (accepted + 1)
-        self.tuner.observe(StepRecord(0, drafted, drafted, accepted, 0, accepted + 1, Timing(verify_s=1.0)))
+        self.tuner.observe(StepRecord(0, drafted, drafted, accepted, 0, accepted + 1, Timing(verify_s=1.0)), plan)
 
     def trials(self) -> int:
         return sum(event.what == "trial" for event in self.tuner.events)

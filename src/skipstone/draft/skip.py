@@ -85,7 +85,7 @@ class SkipDrafter:
     @property
     def found(self) -> Found | None:
         """The plan that the search has found, where it has."""
-        return None if self.tuned is None else self.tuned.tuner.found
+        return None if self.tuned is None else self.tuned.learnt.found
 
     def begin_with(self, warm: Warm) -> None:
         """Try this plan before any other. Raises PlanError where it does not fit the model."""

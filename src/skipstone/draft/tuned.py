@@ -7,8 +7,10 @@ from threading import RLock
 from typing import Any
 
 from ..drafting import DraftState
+from ..plan import LayerPlan
 from ..search.calibration import Calibration
 from ..search.choice import Choice
+from ..search.found import Found
 from ..search.pace import Expected
 from ..search.tuner import Tuner
 from ..telemetry import StepRecord
@@ -28,7 +30,23 @@ class Learnt:
 
     def told(self) -> str:
         """In one line, what is drafted with, or why nothing is."""
-        return self.tuner.told()
+        with self.lock:
+            return self.tuner.told()
+
+    @property
+    def found(self) -> Found | None:
+        """The plan that the search has found, where it has."""
+        with self.lock:
+            return self.tuner.found
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A row's newest draft: its plan, how sure its tokens were, and what the cycle should take."""
+
+    plan: LayerPlan
+    confidences: list[float]
+    expected: Expected | None
 
 
 @dataclass
@@ -40,8 +58,7 @@ class Tuned:
 
     learnt: Learnt
     head: DraftHead
-    drafted: dict[int, list[float]] = field(default_factory=dict)  # row -> confidences of its newest draft
-    expected: dict[int, Expected] = field(default_factory=dict)  # row -> what the cycle should take it
+    drafted: dict[int, Drafted] = field(default_factory=dict)  # by row
     since: dict[int, int] = field(default_factory=dict)  # row -> where the text begins that a plan may be tried on
     drops: int = 0  # of plans, that these rows have been marked for
 
@@ -54,14 +71,23 @@ class Tuned:
 
     def propose(self, state: DraftState, most: int, width: int) -> Draft:
         with self.learnt.lock:
-            self.tuner.head, self.tuner.width = self.head.step_head, width
-            self._mark(state)
-            searched = self.tuner.work(state, self.since)
-            choice = self.tuner.choose(state)
-            if choice is None:
-                self.tuner.pace.rest()
+            choice, searched = self._search(state, width)
         draft = state.nothing() if choice is None else self._draft(state, choice, most, width)
         return replace(draft, search_s=searched)
+
+    def _search(self, state: DraftState, width: int) -> tuple[Choice | None, float]:
+        """What to draft with, and the seconds that trials and bookkeeping took."""
+        tuner, began = self.tuner, self.tuner.clock()
+        tuner.head, tuner.width = self.head.step_head, width
+        tuner.coverage = self.head.coverage if self.head.narrow else 1.0
+        self._mark(state)
+        tried = tuner.work(state, self.since)
+        choice = tuner.choose(state)
+        if choice is None:
+            tuner.pace.rest()
+        searched = tuner.clock() - began
+        tuner.budget.kept_ms += 1e3 * max(searched - tried, 0.0)
+        return choice, searched
 
     def _mark(self, state: DraftState) -> None:
         """After a plan was dropped, text from before says nothing of what pays now."""
@@ -70,28 +96,31 @@ class Tuned:
             self.since = {row: len(history) for row, history in zip(state.rows, state.history, strict=True)}
 
     def _draft(self, state: DraftState, choice: Choice, most: int, width: int) -> Draft:
-        depth = room_for_depth(state, min(most or 2 * choice.depth, self.tuner.options.deepest), width)
+        depth = room_for_depth(state, min(most or 2 * choice.depth, choice.deepest), width)
         if depth == 0:
             return state.nothing()
         pays = (choice.acceptance, choice.more, choice.rate)
         enough = WhileItPays(self.learnt.calibration, len(state.rows), *pays)
         backbone = Backbone(state, choice.plan, depth, self.head, width, enough)
         useful = zip(state.rows, enough.confidences, state.limits.depths, strict=True)
-        self.drafted |= {row: confidences for row, confidences, room in useful if room > 0}
-        if state.costs is not None:
-            self.expected |= Expected.by_row(state.rows, choice.pricing.cycle(choice.plan, len(backbone.picks)))
+        cycle = choice.pricing.cycle(choice.plan, len(backbone.picks))
+        expected = {} if state.costs is None else Expected.by_row(state.rows, cycle)
+        for row, confidences, room in useful:
+            if room > 0:
+                self.drafted[row] = Drafted(choice.plan, confidences, expected.get(row))
         return backbone.draft()
 
     def observe(self, record: StepRecord) -> None:
-        confidences, expected = self.drafted.pop(record.row, []), self.expected.pop(record.row, None)
+        drafted = self.drafted.pop(record.row, None)
         with self.learnt.lock:
-            self.tuner.observe(record, lost=bool(confidences) and not record.drafted)
-            if expected is not None and record.drafted:
-                self.tuner.pace.compare(1e3 * (record.timing.draft_s + record.timing.verify_s), expected)
-            self.learnt.calibration.observe(confidences[: record.judged], record.right)
+            self.tuner.observe(record, None if drafted is None else drafted.plan)
+            if drafted is None:
+                return
+            if drafted.expected is not None and record.drafted:
+                self.tuner.pace.compare(1e3 * (record.timing.draft_s + record.timing.verify_s), drafted.expected)
+            self.learnt.calibration.observe(drafted.confidences[: record.judged], record.right)
 
     def forget(self, row: int) -> None:
         """The text in ``row`` is over, or another one begins."""
         self.since.pop(row, None)
         self.drafted.pop(row, None)
-        self.expected.pop(row, None)

@@ -13,7 +13,8 @@ class Budget:
 
     share: float
     ran_ms: float = 0.0
-    spent_ms: float = 0.0
+    spent_ms: float = 0.0  # on trials
+    kept_ms: float = 0.0  # on the books: choosing, looking up prices
     lent_at: float | None = 0.0  # earned by the time of the newest loan, which a cold start is; None: there is none
     rests_until: float = 0.0  # of the run, before which no trial could be paid for
     trial_ms: float = 0.0  # of the last trial, with all that belongs to it
@@ -40,5 +41,5 @@ class Budget:
 
     @property
     def used(self) -> float:
-        """The share it has taken so far."""
-        return self.spent_ms / self.ran_ms if self.ran_ms else 0.0
+        """The share that trials and books have taken so far."""
+        return (self.spent_ms + self.kept_ms) / self.ran_ms if self.ran_ms else 0.0

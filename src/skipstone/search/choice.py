@@ -17,6 +17,7 @@ class Choice:
     acceptance: float
     rate: float
     pricing: Pricing
+    deepest: int  # as far as drafts may go that are surer than usual
 
     @property
     def more(self) -> float:

@@ -28,6 +28,8 @@ class GuidedSearcher:
     _ranking: Sequence[Sublayer] = ()
     _looks: dict[int, float] = field(default_factory=dict)  # speed by how many went
     _asked: int | None = None  # how many, while that is what is looked for
+    _looked_at: LayerPlan | None = None  # the plan without so many
+    _told: dict[LayerPlan, Trial] = field(default_factory=dict)  # the newest of each plan
     _changes: Changes | None = None
     _tried: set[LayerPlan] = field(default_factory=set)
 
@@ -40,17 +42,19 @@ class GuidedSearcher:
         if self._changes is None:
             self._asked = _next_look(self._looks, len(self._ranking))
             if self._asked is not None:
-                return plan_without(self.num_layers, self._ranking[: self._asked])
+                self._looked_at = plan_without(self.num_layers, self._ranking[: self._asked])
+                return self._looked_at
             self._changes = Changes(self.num_layers, max(1, len(self._ranking) // 8), self._tried)
         assert self.best is not None
         return self._changes.ask(self.best.plan, signals)
 
     def tell(self, trial: Trial) -> None:
+        """A plan may be told of again, by what more is known of it."""
         self._tried.add(trial.plan)
-        if self._changes is None and self._asked is not None:
+        if self._changes is None and self._asked is not None and trial.plan == self._looked_at:
             self._looks[self._asked] = trial.speed
-        if self.best is None or trial.speed > self.best.speed:
-            self.best = trial
+        self._told[trial.plan] = trial
+        self.best = max(self._told.values(), key=lambda each: each.speed)
 
 
 def _next_look(looks: dict[int, float], most: int) -> int | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from ..drafting import DraftState
 from ..plan import LayerPlan
 from ..telemetry import StepRecord
+from .account import told
 from .book import Book, Tally
 from .budget import Budget
 from .choice import Choice
@@ -22,15 +23,13 @@ from .pricing import Forecast, PriceList, Pricing, costs_of
 from .ranking import Rankings
 from .replay import replay
 from .searcher import Searcher, Trial
-from .sublayer import searchable, skipped_by
+from .trust import MARGIN, Trust
 from .tuner_options import TunerOptions
 from .window import Window
 
 _EVENTS = 4096
-_MARGIN = 1.02  # what a plan must promise over plain decoding
-_DISTRUST = 0.1  # more, for each plan that did not keep its promise of late, up to three of them
-_TRUST_AGAIN = 1000  # tokens until that is forgiven
 _SERVED = 256  # drafted tokens that were judged, before the search after a plan gets a loan: what went first was luck
+_SHOWN = 32  # before its plan is worth keeping for others: trials err
 _HOPELESS = 8  # trials without a plan that pays: no loans from here on
 _CAUTIOUS = 2  # tokens drafted at most while a plan's own drafts look worse than its trials, but are few
 
@@ -48,6 +47,7 @@ class Tuner:
     new_searcher: Callable[[], Searcher]
     options: TunerOptions = field(default_factory=TunerOptions)
     head: bool | int = True
+    coverage: float = 1.0  # of the tokens, those that the head of drafts knows
     width: int = 1
     pace: Pace = field(default_factory=Pace)
     clock: Callable[[], float] = perf_counter
@@ -61,10 +61,11 @@ class Tuner:
     warm: Warm | None = None  # to be tried first
     contest: Contest | None = None  # waits for fresh text; nothing else is tried meanwhile
     _searcher: Searcher | None = None  # None: settled
-    _trials: int = 0  # in this search
+    trials: int = 0  # plans tried in this search
     before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
     drops: int = 0  # of plans that stopped paying
-    _dropped: list[int] = field(default_factory=list)  # tokens emitted by then, of late ones
+    priced_out: bool = False  # the plan in use does not pay for the rows and context of now
+    trust: Trust = field(default_factory=Trust)
     _forecast: Forecast | None = None  # for the plan of now
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _prices: PriceList = field(default_factory=PriceList)
@@ -85,30 +86,13 @@ class Tuner:
 
     def told(self) -> str:
         """In one line, what is drafted with, or why nothing is."""
-        if self.network_layers < 3:
-            return f"not drafting: a model of {self.network_layers} layers has none between its first and last to skip"
-        if self.use is not None:
-            attn, mlp = len(self.use.plan.skip_attn), len(self.use.plan.skip_mlp)
-            return f"drafting without {attn} attention and {mlp} MLP sublayers, {self.use.recent.share:.0%} accepted"
-        if self.best is None:
-            return "not drafting: too little text so far to try anything on"
-        left_out, of = len(skipped_by(self.best.plan)), len(searchable(self.network_layers))
-        worth = f"{left_out} of {of} sublayers, {self.best.speed:.2f} times plain decoding"
-        return (
-            f"not drafting: the best of {self._trials} plans tried leaves out {worth}{self._doubted(self.best.speed)}"
-        )
-
-    def _doubted(self, speed: float) -> str:
-        """Why a plan that promises so much is not drafted with."""
-        if speed <= _MARGIN or not self._dropped:
-            return ""
-        return f" by its trial, which is not enough: {self.drops} plans before it fell short of theirs"
+        return told(self)
 
     @property
     def found(self) -> Found | None:
-        """The plan in use, with what it showed; None while there is none."""
+        """The plan in use, with what it showed; None until its own drafts have shown it."""
         use, forecast = self.use, self._forecast
-        if use is None or forecast is None:
+        if use is None or forecast is None or use.judged < _SHOWN:
             return None
         figures = (forecast.depth, forecast.speed, use.trial.matchness, use.recent.share)
         return Found(use.plan, *figures, self.tokens, settled=not self.searching)
@@ -117,49 +101,57 @@ class Tuner:
 
     def choose(self, state: DraftState) -> Choice | None:
         """The plan of now with the draft length of now; None while plain decoding is faster."""
-        use = self.use
+        use, self.priced_out = self.use, False
         if use is None:
             return None
-        pricing = self._pricing(state)
+        pricing, deepest = self._pricing(state), self.options.deepest
         if use.drift.found:
-            self._drop()
-            return None
+            return self._give_up(state)
         use.drift.gone = pricing.breaks_even(use.plan)
         found = pricing.forecast(use.plan, use.acceptance)
         if found.depth == 0:
             found = pricing.forecast(use.plan, use.promised)
-            if found.depth == 0:
+            self.priced_out = found.depth == 0
+            if self.priced_out:
                 return None  # for these rows and this context: nothing is said against the plan
             if use.proved:
-                self._drop()
-                return None
-            found = Forecast(min(found.depth, _CAUTIOUS), found.speed)
+                return self._give_up(state)
+            deepest = min(deepest, _CAUTIOUS)
+            found = Forecast(min(found.depth, deepest), found.speed)
         elif (before := self._better_before(pricing, found)) is not None:
-            self.use, self.before, self.contest = before, None, None
-            self._log("returned", before.plan, self.clock(), before.trial)
-            return self.choose(state)
+            return self._return(before, state)
         self._forecast = found
-        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, pricing)
+        return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, pricing, deepest)
+
+    def _give_up(self, state: DraftState) -> Choice | None:
+        """One that never did well makes way for the plan before it, whose drafts say whether the text has changed."""
+        use, before = self.use, self.before
+        if use is not None and before is not None and before.proved and use.judged < _SERVED:
+            return self._return(before, state)
+        self._drop()
+        return None
+
+    def _return(self, before: InUse, state: DraftState) -> Choice | None:
+        self.use, self.before, self.contest = before, None, None
+        self._log("returned", before.plan, self.clock(), before.trial)
+        return self.choose(state)
 
     def _better_before(self, pricing: Pricing, found: Forecast) -> InUse | None:
         """The plan in use before, where that one's own drafts did better than those of now do: trials err."""
         before = self.before
         if before is None or not (before.proved and self.use is not None and self.use.proved):
             return None
-        return before if pricing.forecast(before.plan, before.acceptance).speed > _MARGIN * found.speed else None
+        return before if pricing.forecast(before.plan, before.acceptance).speed > MARGIN * found.speed else None
 
-    def observe(self, record: StepRecord, *, lost: bool = False) -> None:
-        """``lost``: a draft of this row was made, and thrown away as a whole, for numbers that were not finite."""
+    def observe(self, record: StepRecord, drafted: LayerPlan | None) -> None:
+        """``drafted``: the plan of this row's draft, which may have been thrown away as a whole."""
         self.tokens += record.emitted
         ms = 1e3 * (record.timing.total_s - record.timing.prefill_s - record.timing.search_s)
         self.budget.ran_ms += 1e3 * record.timing.total_s
         if not record.drafted:
             self._plain_ms = 0.9 * self._plain_ms + 0.1 * ms if self._plain_ms else ms
-        if self.use is None or not (record.drafted or lost):
-            return
-        judged = max(record.judged, 1)  # a draft that was lost was wrong at once
-        self.use.observe(record.right, judged)
-        self.book.add(self.use.plan, record.right, judged)
+        if self.use is not None and self.use.plan == drafted:  # not one that another thread has put aside
+            self.use.observe(record.right, max(record.judged, 1))  # a draft that was lost was wrong at once
 
     # the search
 
@@ -190,29 +182,28 @@ class Tuner:
         scale = 1.0 if state.costs is not None else self._plain_ms / pricing.plain  # made-up costs to milliseconds
         if scale == 0:
             return False
-        hopeless = self._trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
+        hopeless = self.trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
         loan = 0.0 if hopeless else scale * self.options.loan * pricing.plain
         replays = 1 if self.contest is None else 2
         return self.budget.affords(scale * replays * pricing.verify(nodes - 1), loan)
 
     def _try(self, state: DraftState, window: Window, pricing: Pricing) -> None:
         if self._searcher is None:
-            self._open()
+            self._open(self.trials, self.best)
             self.budget.lent_at = None  # the text is of the kind it was: no hurry
         began = self.clock()
         assert self._searcher is not None
-        warm, self.warm = self.warm, None
+        warm = self.warm
         plan = warm.plan if warm is not None else self._searcher.ask(self._rankings.signals(state, window, pricing))
         if plan is None:
             self._settle(began)
             return
-        hits = replay(state, window, plan)
+        hits, self.warm = replay(state, window, plan), None
         tally = self.book.add(plan, hits, len(window))
-        speed = pricing.at(plan, tally.share)
+        speed = self._worth(pricing, plan, tally.share)
         trial = Trial(plan, hits, len(window), speed)
-        if warm is None:
-            self._searcher.tell(trial)
-        self._trials += 1
+        self._searcher.tell(trial)
+        self.trials += 1
         self._log("trial", plan, began, trial)
         if self.best is None or speed > self.best.speed:
             self.best = trial
@@ -223,13 +214,14 @@ class Tuner:
     def _judge(self, state: DraftState, trial: Trial, tally: Tally, pricing: Pricing) -> None:
         """Take up what was tried, if it promises more; where that may be luck, once it was tried again."""
         promise = self._promise(pricing)
-        if trial.speed <= promise:
+        if trial.speed <= promise or self.plan == trial.plan:
             return
         if self.use is None:
             self._adopt(trial, tally.share)
             return
         known = self.book.share(self.use.plan, self.use.share)
-        if pricing.at(trial.plan, tally.sure) > max(promise, _MARGIN * pricing.at(self.use.plan, known)):
+        held = max(promise, MARGIN * self._worth(pricing, self.use.plan, known))
+        if self._worth(pricing, trial.plan, tally.sure) > held:
             self._adopt(trial, tally.share)
         else:
             self.contest = Contest.begun(trial, tally.share, known, state)
@@ -240,13 +232,25 @@ class Tuner:
         trial, plans = contest.trial, (contest.trial.plan, self.use.plan)
         challenger, holder = (self._again(state, window, plan) for plan in plans)
         contest, self.contest = contest.after(challenger, holder, len(window), state), None
-        held = _MARGIN * max(pricing.at(self.use.plan, contest.holder.share), 1.0)
-        if pricing.at(trial.plan, contest.challenger.share) <= held:
+        held = MARGIN * max(self._worth(pricing, self.use.plan, contest.holder.share), 1.0)
+        speed = self._worth(pricing, trial.plan, contest.challenger.share)
+        if speed <= held:
             self._log("declined", trial.plan, self.clock(), trial)
-        elif contest.over or pricing.at(trial.plan, contest.challenger.sure) > held:
+            self._correct(replace(trial, speed=speed), replace(self.use.trial, speed=held / MARGIN))
+        elif contest.over or self._worth(pricing, trial.plan, contest.challenger.sure) > held:
             self._adopt(trial, contest.challenger.share)
         else:
             self.contest = contest
+
+    def _correct(self, *trials: Trial) -> None:
+        """The searcher is not to go on from what was luck."""
+        for trial in trials:
+            if self._searcher is not None:
+                self._searcher.tell(trial)
+
+    def _worth(self, pricing: Pricing, plan: LayerPlan, share: float) -> float:
+        """The speed of a plan that replays found right in ``share``: they had the whole head, drafts may have less."""
+        return pricing.at(plan, share * self.coverage)
 
     def _again(self, state: DraftState, window: Window, plan: LayerPlan) -> int:
         began, hits = self.clock(), replay(state, window, plan)
@@ -257,14 +261,13 @@ class Tuner:
     def _promise(self, pricing: Pricing) -> float:
         """What a new plan must beat."""
         if self.use is None:
-            self._dropped = [at for at in self._dropped if self.tokens - at < _TRUST_AGAIN]
-            return _MARGIN + _DISTRUST * min(len(self._dropped), 3)
-        return max(pricing.forecast(self.use.plan, self.use.acceptance).speed, 1.0) * _MARGIN
+            return self.trust.asks(self.tokens)
+        return max(pricing.forecast(self.use.plan, self.use.acceptance).speed, 1.0) * MARGIN
 
     def _adopt(self, trial: Trial, share: float) -> None:
-        if self.use is not None:
+        if self.use is not None and (self.before is None or self.use.proved):
             self.before = self.use
-        self.use = InUse.taken_up(trial, share, self.tokens)
+        self.use = InUse.taken_up(trial, share * self.coverage, self.tokens)
         self._forecast = None
         self._log("adopted", trial.plan, self.clock(), trial)
 
@@ -274,18 +277,19 @@ class Tuner:
         served = self.use is not None and self.use.judged >= _SERVED
         self.use = self.before = None
         self.drops += 1
-        self._dropped.append(self.tokens)
+        self.trust.broken.append(self.tokens)
         self._open()
         if served:
             self.budget.lend()
         else:
             self.budget.lent_at = None
 
-    def _open(self) -> None:
+    def _open(self, trials: int = 0, best: Trial | None = None) -> None:
+        """Search anew; what was tried before counts where the text is still of its kind."""
         self.budget.rests_until = 0.0
         self.contest = None
         self.book.clear()
-        self._rankings, self._searcher, self._trials, self.best = Rankings(), self.new_searcher(), 0, None
+        self._rankings, self._searcher, self.trials, self.best = Rankings(), self.new_searcher(), trials, best
 
     def _settle(self, began: float) -> None:
         self._searcher = None
