@@ -23,6 +23,7 @@ from skipstone.bench.efficiency.part import CannotMeasure
 from skipstone.bench.efficiency.report import Report, run_parts
 from skipstone.bench.layerskip import decoding
 from skipstone.bench.layerskip.checkpoint import OURS, Checkpoint, checkpoint_of
+from skipstone.bench.layerskip.judged import Judged
 from skipstone.bench.layerskip.registry import parts
 from skipstone.bench.layerskip.setting import Setting, calibrated
 from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
@@ -30,6 +31,7 @@ from skipstone.bench.layerskip.trial import Extent, Trial
 from skipstone.errors import ModelNotFound, UsageError
 from skipstone.hf.tokenizer import HFTokenizer
 from skipstone.text.locate import Finder
+from skipstone.train.evaluate import ExitFigures, Figures
 
 KEYS = {
     "exits",
@@ -95,6 +97,8 @@ def test_every_figure_of_a_checkpoint_is_there(trained: Path, base: Path, data: 
         report["wikitext_loss_after"] == report["wikitext_loss_before"] == report["last_layer_loss_after"]["wikitext"]
     )
     assert set(report["last_layer_same_choice"].values()) == {1.0}
+    low, high = report["exit_intervals"]["maths"]["3"]
+    assert low <= report["exits"]["maths"]["after"]["3"] <= high
     assert (report["best_exit"], report["differences"]) == (3, 0)
     assert (report["best_depth"], report["best_width"]) in trial.extent.shapes
     assert report["speedup"] > 0
@@ -103,6 +107,20 @@ def test_every_figure_of_a_checkpoint_is_there(trained: Path, base: Path, data: 
     assert set(report["decoding"]["auto"]["heads"]) == {"auto", "64"}
     assert set(report["decoding"]["auto"]["heads"]["auto"]["by_text"]) == {"maths", "stories"}
     assert set(report["assistant_early_exit"]) == {"2 tokens", "4 tokens"}
+
+
+def test_trained_exits_are_judged_on_more_rows_than_others() -> None:
+    def figures(agreement: float, tokens: int, exits: tuple[int, ...]) -> Figures:
+        found = tuple(ExitFigures(each, 1.0 + agreement, agreement) for each in exits)
+        return Figures(found, tokens, tuple(range(tokens)))
+
+    judged = Judged((figures(0.5, 30, (3, 6)), figures(0.8, 10, (3, 6))), few=figures(0.2, 10, (2, 3, 6)))
+    assert judged.tokens == 40
+    assert judged.agreement(3) == pytest.approx(0.575)
+    assert judged.loss(3) == pytest.approx(1.575)
+    assert judged.agreement(2) == 0.2
+    assert judged.agreement_interval(3) == [0.5, 0.8]
+    assert judged.same_choices(judged) == 1
 
 
 def test_a_model_whose_base_is_not_there_still_decodes(trained: Path, data: Path, tmp_path: Path) -> None:

@@ -146,3 +146,16 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path, tokenize
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
         read_rows([tmp_path / "bytes.txt"], tokenizer, 16, 0)
+
+
+def test_rows_spread_over_a_text_are_at_even_distances_and_no_more_than_there_are(
+    tokenizer: HFTokenizer, tmp_path: Path
+) -> None:
+    rows = read_rows([_jsonl(tmp_path, {"text": "yes " * 200})], tokenizer, 16, 0)
+    spread = rows.spread(3)
+    assert [
+        torch.equal(row["input_ids"], rows[place]["input_ids"])
+        for row, place in zip(spread.rows, (0, len(rows) // 3, 2 * len(rows) // 3), strict=True)
+    ] == [True] * 3
+    assert len(rows.spread(10_000)) == len(rows)
+    assert [len(one) for one in rows.spread(2).one_by_one()] == [1, 1]

@@ -100,6 +100,8 @@ def _show(report: reports.Report, chosen: Sequence[Part]) -> None:
     page.print(_figures(report, chosen))
     if exits := report.values.get("exits"):
         page.print(_by_exit(exits, report))
+        for line in _certainty(report.values["exit_intervals"]):
+            page.print(line)
     if decoding := report.values.get("decoding"):
         page.print(_by_head(decoding))
     if dynamic := report.values.get("dynamic"):
@@ -135,6 +137,13 @@ def _by_exit(exits: dict[str, dict[str, dict[str, float]]], report: reports.Repo
             shares = (f"{100 * agreement[number]:.0f}" for number in numbers)
             table.add_row(text if when == "before" else "", when, *shares, f"{loss:.3f}")
     return table
+
+
+def _certainty(intervals: dict[str, dict[str, list[float]]]) -> Iterator[str]:
+    """Of the trained exits' agreement, by text; 95 %."""
+    for text, by_exit in intervals.items():
+        for exit_layer, (low, high) in by_exit.items():
+            yield f"{text}, exit {exit_layer}: {100 * low:.1f} … {100 * high:.1f} of 100"
 
 
 def _by_head(decoding: dict[str, Any]) -> Table:

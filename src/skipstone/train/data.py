@@ -39,6 +39,14 @@ class Rows:
     def first(self, count: int) -> Rows:
         return _some(self, self.rows[:count])
 
+    def spread(self, count: int) -> Rows:
+        """``count`` rows at even distances, or all there are: of a long text not its beginning alone."""
+        count = min(count, len(self))
+        return _some(self, tuple(self.rows[number * len(self) // count] for number in range(count)))
+
+    def one_by_one(self) -> list[Rows]:
+        return [_some(self, (row,)) for row in self.rows]
+
     def digest(self) -> str:
         """Of all tokens and labels."""
         digest = hashlib.sha256()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from ...train.data import Rows, rows_of
-from ...train.evaluate import Figures, evaluate
 from ...train.texts import Text
 from ..efficiency.lab import Lab
 from ..efficiency.part import CannotMeasure, Figure, Findings, Part
+from .judged import Judged
 from .trial import Trial
 
 _SEED = 0
@@ -39,6 +40,7 @@ def run(trial: Trial, lab: Lab) -> Findings:
     after = _figures(trial, trial.models, rows, lab)
     found: dict[str, Any] = {
         "exits": {text: {"before": _agreement(before[text]), "after": _agreement(after[text])} for text in rows},
+        "exit_intervals": {text: _intervals(after[text], trial.checkpoint.exits) for text in rows},
         "exit_losses": {text: {"before": _losses(before[text]), "after": _losses(after[text])} for text in rows},
         "last_layer_loss_before": {text: before[text].last_loss for text in rows},
         "last_layer_loss_after": {text: after[text].last_loss for text in rows},
@@ -65,30 +67,36 @@ def _check_tokens(trial: Trial, tokens: list[int]) -> None:
 
 
 def _rows(trial: Trial, base: Any) -> dict[str, Rows]:
-    """By text; the first rows of an order that a seed decides."""
+    """By text; at even distances in an order that a seed decides."""
     extent, tokenizer = trial.extent, base.language_model("stock").tokenizer
     held_out = trial.sources.held_out(tokenizer)
     length = min(extent.length, base.language_model("stock").network.context)
     return {
-        name: rows_of([Text(text) for text in texts], tokenizer, length, _SEED, name).first(extent.rows)
+        name: rows_of([Text(text) for text in texts], tokenizer, length, _SEED, name).spread(extent.rows)
         for name, texts in held_out.items()
     }
 
 
-def _figures(trial: Trial, models: Any, rows: dict[str, Rows], lab: Lab) -> dict[str, Figures]:
+def _figures(trial: Trial, models: Any, rows: dict[str, Rows], lab: Lab) -> dict[str, Judged]:
     model = models.language_model("stock").loaded.transformers_model()
-    only = trial.exits(model.config.get_text_config().num_hidden_layers)
-    found: dict[str, Figures] = {}
+    exits = trial.exits(model.config.get_text_config().num_hidden_layers)
+    found: dict[str, Judged] = {}
     for text, some in rows.items():
-        lab.tell(f"  {models.name} on {len(some)} rows of {text}, exits {', '.join(map(str, only))} and the last")
-        found[text] = evaluate(model, some, only=only)
+        few = some.spread(trial.extent.few_rows)
+        told = f"{len(some)} rows of {text}, {len(few)} of them at exits {', '.join(map(str, exits))}"
+        lab.tell(f"  {models.name} on {told}")
+        found[text] = Judged.of(model, some, few, trial.checkpoint.exits, exits)
     models.forget("stock")
     return found
 
 
-def _agreement(figures: Figures) -> dict[str, float]:
-    return {str(each.exit): each.agreement for each in figures.exits}
+def _agreement(judged: Judged) -> dict[str, float]:
+    return {str(each): judged.agreement(each) for each in judged.exits}
 
 
-def _losses(figures: Figures) -> dict[str, float]:
-    return {str(each.exit): each.loss for each in figures.exits}
+def _intervals(judged: Judged, trained: Sequence[int]) -> dict[str, list[float]]:
+    return {str(each): judged.agreement_interval(each) for each in trained}
+
+
+def _losses(judged: Judged) -> dict[str, float]:
+    return {str(each): judged.loss(each) for each in judged.exits}

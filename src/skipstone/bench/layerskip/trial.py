@@ -20,7 +20,8 @@ from .sources import Sources, first_sentences
 class Extent:
     """How much is judged: rows of each held-out text, prompts of each kind, new tokens of each prompt."""
 
-    rows: int = 6
+    rows: int = 24  # for the last layer and the exits that were trained
+    few_rows: int = 6  # of these, for all exits
     length: int = 512
     exits: tuple[int, ...] = (2, 4, 6, 8, 10, 12, 16, 20, 24, 28)  # evaluated, beside those trained and the last
     prompts: int = 6
@@ -40,6 +41,7 @@ class Extent:
         """Seconds in all; the figures mean nothing."""
         return cls(
             rows=1,
+            few_rows=1,
             length=32,
             prompts=1,
             stream_prompts=1,
