@@ -14,13 +14,15 @@ from laboratory import PROMPTS, NoModels, tiny_lab
 from rich.console import Console
 
 from skipstone.bench.efficiency.lab import Lab
+from skipstone.bench.efficiency.part import Absent
 from skipstone.bench.efficiency.report import Report, run_parts
 from skipstone.bench.swift import ablations, unlike_tasks
 from skipstone.bench.swift.picture import panels_of, picture
-from skipstone.bench.swift.planted import Planted, searched
+from skipstone.bench.swift.planted import Planted, searched, tried_until_good
 from skipstone.bench.swift.registry import parts
 from skipstone.cli.bench_swift_tables import tables
 from skipstone.plan import LayerPlan
+from skipstone.search.event import Event
 from skipstone.search.sublayer import plan_without, skipped_by
 
 KEYS = {
@@ -83,7 +85,36 @@ def test_a_warm_search_begins_with_the_plan_it_is_given():
     lab = _lab()
     planted = Planted.made(lab)
     tried, _ = searched(planted, lab, planted.model.best)
+    assert isinstance(tried, int)
     assert tried <= 5
+
+
+class NothingIsGood(Planted):
+    def worth(self, plan: LayerPlan, share: float) -> float:
+        return 0.9
+
+
+def test_a_search_that_never_comes_near_the_best_plan_has_no_number_of_plans():
+    lab = _lab()
+    planted = Planted.made(lab)
+    planted = NothingIsGood(planted.model, planted.network, planted.costs, planted.prompts)
+    assert searched(planted, lab, planted.model.best)[0] == Absent("no plan tried was worth 95 % of the best")
+
+
+def test_a_search_that_tried_nothing_has_no_number_of_plans():
+    lab = _lab()
+    lab = replace(lab, effort=replace(lab.effort, answer=1))
+    assert searched(Planted.made(lab), lab, None) == (Absent("no plan was tried at all"), None)
+
+
+def test_a_plan_that_was_lucky_once_is_not_good():
+    lab = _lab()
+    planted = Planted.made(lab, leak=0.5)
+    lucky, best = LayerPlan.uniform(planted.network.num_layers), planted.model.best
+    assert planted.worth(lucky, 1.0) > 1
+    diary = [Event(what, 0, plan, hits=32, of=32) for plan in (lucky, best) for what in ("trial", "adopted")]
+    assert tried_until_good(planted, diary[:2], lab) == Absent("no plan tried was worth 95 % of the best")
+    assert tried_until_good(planted, diary, lab) == 2
 
 
 def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tmp_path: Path):
