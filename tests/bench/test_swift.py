@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,11 +17,15 @@ from rich.console import Console
 from skipstone.bench.efficiency.lab import Lab
 from skipstone.bench.efficiency.part import Absent
 from skipstone.bench.efficiency.report import Report, run_parts
-from skipstone.bench.swift import ablations, unlike_tasks
+from skipstone.bench.swift import ablations, shipped, unlike_tasks
 from skipstone.bench.swift.picture import panels_of, picture
 from skipstone.bench.swift.planted import Planted, searched, tried_until_good
 from skipstone.bench.swift.registry import parts
+from skipstone.bench.swift.stream import Stream
+from skipstone.cli import bench_swift
 from skipstone.cli.bench_swift_tables import tables
+from skipstone.cli.main import main
+from skipstone.draft.skip import SkipDrafter
 from skipstone.plan import LayerPlan
 from skipstone.search.event import Event
 from skipstone.search.sublayer import plan_without, skipped_by
@@ -134,6 +139,55 @@ def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tmp_path: Path
         for tasks in drafters.values():
             assert set(tasks) == {"summary", "maths", "instructions", "translation", "code"}
             assert all(each["speed"] > 0 for each in tasks.values())
+
+
+def test_a_plan_tuned_on_the_first_task_keeps_the_depth_that_was_found():
+    planted = Planted.made(_lab())
+    searching = SkipDrafter(SkipDrafter.Options(budget=1.0, loan=10**6, depth=3), planted.network)
+    Stream(planted.network, searching, None, perf_counter).decode(PROMPTS[0], 96)
+    kept = unlike_tasks.frozen(searching, planted.network)
+    assert isinstance(kept, SkipDrafter)
+    assert searching.found is not None
+    assert (kept.plan, kept.options.depth) == (searching.found.plan, searching.found.depth)
+    assert kept.options.depth in (1, 2, 3)
+
+
+def test_the_search_has_no_share_of_the_time_of_a_few_texts():
+    lab = _lab()
+    lab = replace(lab, effort=replace(lab.effort, quick_only=False))
+    found = shipped.run(lab)
+    assert found["shipped_texts"] == 2
+    assert "over 2 texts" in found["search_share"].reason
+
+
+def test_a_picture_of_a_stream_without_its_data_is_refused_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["bench", "swift", "--svg", str(tmp_path / "found.svg")]) == 2
+    assert "takes --data" in capsys.readouterr().err
+
+
+def _interrupted(values: dict[str, Any], drawn: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """``bench swift --svg``, interrupted when it has found these values."""
+
+    def carry_out(chosen: Any, known: Any, lab: Lab, report: Report, show: Any) -> None:
+        report.values.update(values)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench_swift, "carry_out", carry_out)
+    return main(["bench", "swift", "--only", "ablations", "--svg", str(drawn)])
+
+
+def test_an_interrupted_run_is_drawn_as_far_as_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    found = {"ablations": {"preset": {"speed": [1.0, 2.0], "matchness": [0.5, 0.6]}}}
+    assert _interrupted(found, tmp_path / "found.svg", monkeypatch) == 130
+    assert "polyline" in (tmp_path / "found.svg").read_text()
+
+
+def test_a_picture_of_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    _interrupted({}, tmp_path / "found.svg", monkeypatch)
+    assert "not drawn" in capsys.readouterr().err
+    assert not (tmp_path / "found.svg").exists()
 
 
 def test_a_stream_without_data_says_what_it_takes():
