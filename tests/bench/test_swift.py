@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,12 +17,14 @@ from rich.console import Console
 
 from skipstone.bench.efficiency.lab import Lab
 from skipstone.bench.efficiency.part import Absent
-from skipstone.bench.efficiency.report import Report, run_parts
+from skipstone.bench.efficiency.report import Report, facts, run_parts
 from skipstone.bench.swift import ablations, shipped, unlike_tasks
+from skipstone.bench.swift.differences import SummedReport, differing
 from skipstone.bench.swift.picture import panels_of, picture
 from skipstone.bench.swift.planted import Planted, searched, tried_until_good
 from skipstone.bench.swift.registry import parts
-from skipstone.bench.swift.stream import Stream
+from skipstone.bench.swift.shift import tokens_until
+from skipstone.bench.swift.stream import Stream, Told
 from skipstone.cli import bench_swift
 from skipstone.cli.bench_swift_tables import tables
 from skipstone.cli.main import main
@@ -29,6 +32,7 @@ from skipstone.draft.skip import SkipDrafter
 from skipstone.plan import LayerPlan
 from skipstone.search.event import Event
 from skipstone.search.sublayer import plan_without, skipped_by
+from skipstone.telemetry import StepRecord, Timing
 
 KEYS = {
     "planted_speedup",
@@ -47,6 +51,11 @@ KEYS = {
     "shipped_vs_plain",
     "shipped_vs_plain_wall",
     "differences",
+    "differences_planted",
+    "differences_planted_leaky",
+    "differences_preset",
+    "differences_shift",
+    "differences_shipped",
 }
 
 
@@ -58,7 +67,8 @@ def _lab(models: object = None) -> Lab:
 @pytest.fixture(scope="module")
 def report() -> Report:
     known = parts()
-    return run_parts(known[:5], known, _lab())
+    lab = _lab()
+    return run_parts(known[:5], known, lab, SummedReport(facts(lab)))
 
 
 def test_it_has_a_number_for_everything_that_the_search_did_or_a_reason(report: Report):
@@ -66,7 +76,37 @@ def test_it_has_a_number_for_everything_that_the_search_did_or_a_reason(report: 
     for key in KEYS:
         assert isinstance(report.values[key], int | float) or report.absent[key]
     assert report.values["differences"] == 0
+    assert report.values["recovery_plain_speed_tokens"] or report.absent["recovery_plain_speed_tokens"]
     assert report.values["shipped_told"]
+
+
+def test_differences_are_those_of_all_parts_that_ran():
+    report = SummedReport({})
+    assert "no part" in report.absent["differences"]
+    report.put("differences_shipped", Absent("not asked for"))
+    report.put("differences_planted", 2)
+    report.put("differences_shift", 1)
+    assert report.to_json()["differences"] == 3
+    assert "differences" not in report.absent
+
+
+def _told(seconds: Sequence[float], emitted: int = 4) -> Told:
+    """A text whose steps took so long, after a first one of one token."""
+    steps = [StepRecord(0, 0, 0, 0, 0, emitted, Timing(verify_s=each, prefill_s=9.0)) for each in seconds]
+    return Told([0] * (1 + emitted * len(steps)), steps, sum(seconds), emitted * len(steps))
+
+
+def test_speed_is_back_once_a_span_of_steps_is_as_fast():
+    slow, fast = [8.0, 8.0, 8.0], [3.9, 4.1, 4.0, 4.0]
+    assert tokens_until([_told(slow + fast)], 1.0) == 1 + 4 * 7
+    assert tokens_until([_told(slow), _told(fast)], 1.0) == 2 + 4 * 7
+    assert tokens_until([_told(fast)], 1.0) == 1 + 4 * 4
+    assert tokens_until([_told(slow + fast[:3])], 1.0) is None
+
+
+def test_texts_that_are_not_those_of_plain_decoding_are_counted():
+    same, other = Told([1, 2]), Told([1, 3])
+    assert differing([same, same, same], [same, other, other]) == 2
 
 
 def test_a_machine_without_models_gets_reasons():
@@ -132,7 +172,9 @@ def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tmp_path: Path
     }
     for name, row in rows.items():
         (tmp_path / name).write_text(json.dumps(row) + "\n")
-    found = unlike_tasks.run(tmp_path, tiny_lab())["stream"]
+    findings = unlike_tasks.run(tmp_path, tiny_lab())
+    found = findings["stream"]
+    assert findings["differences_stream"] == 0
     assert set(found) == {"tiny", "planted"}
     for drafters in found.values():
         assert set(drafters) == {"uniform", "tuned on the first", "swift", "skip"}
@@ -206,6 +248,7 @@ def ablated() -> dict[str, Any]:
 def test_ablations_change_one_thing_at_a_time(ablated: dict[str, Any]):
     found = ablated["ablations"]
     assert list(found) == ["no Bayes", "no early stop"]
+    assert ablated["differences_ablations"] == 0
     for told in found.values():
         assert len(told["speed"]) == len(told["matchness"]) == 3 * len(PROMPTS)
 

@@ -44,14 +44,15 @@ def swift(
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import select
-    from ..bench.efficiency.report import Report, facts
+    from ..bench.efficiency.report import facts
+    from ..bench.swift.differences import SummedReport
     from ..bench.swift.registry import parts, usual
 
     known = parts(data)
     chosen = select(only, known) if only else usual(known)
     _check(svg, chosen, data)
     lab = Lab(RealModels(model, cache, offline), Effort.quick() if quick else Effort(), tell, cache=cache)
-    report = Report(facts(lab))
+    report = SummedReport(facts(lab))
     try:
         carry_out(chosen, known, lab, report, None if as_json else _show)
     finally:
@@ -86,9 +87,10 @@ def _draw(svg: Path, report: Report) -> None:
 
 
 def _show(report: Report, chosen: Sequence[Part]) -> None:
+    from ..bench.swift.registry import whole
     from .bench import show
     from .bench_swift_tables import tables
 
-    show(report, chosen)
+    show(report, [*chosen, whole()])
     for table in tables(report.values):
         console().print(table)

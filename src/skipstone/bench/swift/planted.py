@@ -28,6 +28,7 @@ from ..efficiency.planted_skip import grown
 from ..efficiency.steps import Runs
 from ..planted import PlantedModel
 from ..timing import Estimate, interleaved, paired_ratio, seconds
+from . import differences
 from .fixed_plan import drafter_of
 from .stream import Stream, Told
 
@@ -104,6 +105,7 @@ def _figures(suffix: str) -> tuple[Figure, ...]:
         ),
         Figure(f"candidates_to_95_cold{suffix}", f"{told}plans tried until one is worth 95 % of the best", "≤ 40"),
         Figure(f"candidates_to_95_warm{suffix}", f"{told}the same, starting from what an earlier run kept", "≤ 5"),
+        differences.figure(f"planted{suffix}"),
     )
 
 
@@ -120,6 +122,7 @@ def run(lab: Lab, leak: float, suffix: str) -> Findings:
         "planted_model_share": pair.speedup.value / pair.predicted,
         "candidates_to_95_cold": cold,
         "candidates_to_95_warm": warm,
+        differences.key("planted"): pair.differing,
         "planted_plan": {"found": _named(found or full), "best": _named(planted.model.best)},
         "planted_best_accepted": planted.share,
         "planted_mean_accepted": mean(step.emitted for text in pair.texts for step in text.steps),
@@ -180,6 +183,7 @@ class Compared:
     draft: Mapping[bool | int, float]
     verify: float
     depth: int  # that ``verify`` was measured at
+    differing: int  # drafted texts that are not those of plain decoding
 
     @property
     def speedup(self) -> Estimate:
@@ -222,22 +226,20 @@ def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
         "plain": Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock),
         "drafted": Stream(planted.network, drafter, planted.costs, lab.clock),
     }
-    texts: list[Told] = []
+    told: dict[str, list[Told]] = {name: [] for name in streams}
     heads: list[bool | int] = []
 
     def arm(name: str, number: int) -> float:
-        told = streams[name].decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
+        told[name].append(streams[name].decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer))
         if name == "drafted":
-            texts.append(told)
             heads.append(drafter.head.step_head)
-        return told.per_token
+        return told[name][-1].per_token
 
     for name in streams:
         arm(name, 0)
         arm(name, 1)  # the first draft of all is a careful one
-    depth = max(1, round(median(step.drafted for step in texts[-1].steps)))
-    texts.clear()
-    heads.clear()
+    warming = len(heads)
+    depth = max(1, round(median(step.drafted for step in told["drafted"][-1].steps)))
     arms = {name: partial(arm, name) for name in streams}
     runs = Runs(planted.network, planted.pricing.context + lab.effort.answer // 2)
     full = LayerPlan.full(planted.network.num_layers)
@@ -247,7 +249,8 @@ def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
     taken = interleaved(arms, lab.effort.rounds, lab.clock)
     step, verify = median(taken["step"]), median(taken["verify"])
     draft = {head: median(taken[_head(head)]) / depth for head in (True, drafter.head.size)}
-    return Compared(taken["plain"], taken["drafted"], texts, heads, step, draft, verify, depth)
+    texts, differing = told["drafted"][warming:], differences.differing(told["plain"], told["drafted"])
+    return Compared(taken["plain"], taken["drafted"], texts, heads[warming:], step, draft, verify, depth, differing)
 
 
 def _mean_ms(taken: Sequence[float]) -> float | None:

@@ -20,6 +20,7 @@ from ...plugins import make_drafter
 from ...telemetry import Summary
 from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
+from . import differences
 from .fixed_plan import drafter_of
 from .planted import Planted
 from .stream import Stream, Told
@@ -30,7 +31,7 @@ Prompts = Mapping[str, Sequence[Sequence[int]]]  # by task
 
 def part(data: Path | None) -> Part:
     figure = Figure("stream", "speed over plain decoding and acceptance: by model, drafter and task, in that order")
-    return Part("stream", (figure,), partial(run, data))
+    return Part("stream", (figure, differences.figure("stream")), partial(run, data))
 
 
 def run(data: Path | None, lab: Lab) -> Findings:
@@ -39,7 +40,8 @@ def run(data: Path | None, lab: Lab) -> Findings:
     found = {lab.models.name: streamed(shipped, CostModel(measure(shipped, lab.effort.calibration_s)), prompts, lab)}
     planted = Planted.made(lab)
     found["planted"] = streamed(planted.network, planted.costs, prompts, lab)
-    return {"stream": found}
+    tasks = [figures for drafters in found.values() for by_task in drafters.values() for figures in by_task.values()]
+    return {"stream": found, differences.key("stream"): sum(task["differences"] for task in tasks)}
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Arm:
             "speeds": ratios,
             "acceptance": total.acceptance_rate,
             "mean_accepted": total.mean_accepted_length,
+            "differences": differences.differing(plain, self.told[task]),
         }
 
 
