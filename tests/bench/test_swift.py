@@ -28,6 +28,7 @@ from skipstone.bench.swift.stream import Stream, Told
 from skipstone.cli import bench_swift
 from skipstone.cli.bench_swift_tables import tables
 from skipstone.cli.main import main
+from skipstone.draft.none import NoDrafter
 from skipstone.draft.skip import SkipDrafter
 from skipstone.plan import LayerPlan
 from skipstone.search.event import Event
@@ -162,7 +163,9 @@ def test_a_plan_that_was_lucky_once_is_not_good():
     assert tried_until_good(planted, diary, lab) == 2
 
 
-def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tmp_path: Path):
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    """A folder with one text of each task."""
     rows = {
         "cnn_dm_40.jsonl": {"article": "a man "},
         "gsm8k_test_200.jsonl": {"question": "how many"},
@@ -172,7 +175,11 @@ def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tmp_path: Path
     }
     for name, row in rows.items():
         (tmp_path / name).write_text(json.dumps(row) + "\n")
-    findings = unlike_tasks.run(tmp_path, tiny_lab())
+    return tmp_path
+
+
+def test_a_stream_of_tasks_has_figures_for_every_drafter_and_task(tasks: Path):
+    findings = unlike_tasks.run(tasks, tiny_lab())
     found = findings["stream"]
     assert findings["differences_stream"] == 0
     assert set(found) == {"tiny", "planted"}
@@ -230,6 +237,22 @@ def test_a_picture_of_nothing_is_told(
     _interrupted({}, tmp_path / "found.svg", monkeypatch)
     assert "not drawn" in capsys.readouterr().err
     assert not (tmp_path / "found.svg").exists()
+
+
+def test_every_part_notices_drafted_texts_that_are_wrong(tasks: Path, monkeypatch: pytest.MonkeyPatch):
+    decode = Stream.decode
+
+    def wrong(stream: Stream, *arguments: Any) -> Told:
+        told = decode(stream, *arguments)
+        return told if isinstance(stream.drafter, NoDrafter) else replace(told, tokens=[*told.tokens[::-1], 0])
+
+    monkeypatch.setattr(Stream, "decode", wrong)
+    known, lab = parts(tasks), tiny_lab()
+    found = run_parts(known, known, lab, SummedReport(facts(lab))).values
+    counts = [found[key] for part in known for key in part.keys if key.startswith("differences_")]
+    assert len(counts) == len(known)
+    assert all(counts)
+    assert found["differences"] == sum(counts)
 
 
 def test_a_stream_without_data_says_what_it_takes():
