@@ -44,25 +44,32 @@ def swift(
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
     from ..bench.efficiency.registry import select
-    from ..bench.efficiency.report import Report, facts
+    from ..bench.efficiency.report import facts
+    from ..bench.swift.differences import SummedReport
     from ..bench.swift.registry import parts, usual
 
     known = parts(data)
     chosen = select(only, known) if only else usual(known)
-    _check(svg, chosen)
+    _check(svg, chosen, data)
     lab = Lab(RealModels(model, cache, offline), Effort.quick() if quick else Effort(), tell, cache=cache)
-    report = Report(facts(lab))
-    carry_out(chosen, known, lab, report, None if as_json else _show)
-    if svg is not None:
-        _draw(svg, report)
+    report = SummedReport(facts(lab))
+    try:
+        carry_out(chosen, known, lab, report, None if as_json else _show)
+    finally:
+        if svg is not None:
+            _draw(svg, report)
 
 
-def _check(svg: Path | None, chosen: Sequence[Part]) -> None:
+def _check(svg: Path | None, chosen: Sequence[Part], data: Path | None) -> None:
     """A picture that cannot come to be is known before an hour of measuring."""
     if svg is None:
         return
-    if not {"stream", "ablations"} & {part.name for part in chosen}:
-        raise UsageError("--svg draws the parts stream and ablations: add --only stream or --only ablations")
+    names = {part.name for part in chosen}
+    if "ablations" not in names and not ("stream" in names and data is not None):
+        raise UsageError(
+            "--svg draws the parts stream, which takes --data, and ablations: add --only stream --data DIR, "
+            "or --only ablations"
+        )
     if not svg.absolute().parent.is_dir():
         raise UsageError(f"--svg {svg}: there is no folder {svg.absolute().parent}: make it first")
 
@@ -71,15 +78,19 @@ def _draw(svg: Path, report: Report) -> None:
     from ..bench.swift.picture import panels_of, picture
     from ..store.atomic import disk_errors
 
-    if panels := panels_of(report.values):
-        with disk_errors(svg, option="--svg"):
-            svg.write_text(picture(panels), encoding="utf-8")
+    panels = panels_of(report.values)
+    if not panels:
+        tell(f"--svg {svg}: not drawn, as neither stream nor ablations found anything")
+        return
+    with disk_errors(svg, option="--svg"):
+        svg.write_text(picture(panels), encoding="utf-8")
 
 
 def _show(report: Report, chosen: Sequence[Part]) -> None:
+    from ..bench.swift.registry import whole
     from .bench import show
     from .bench_swift_tables import tables
 
-    show(report, chosen)
+    show(report, [*chosen, whole()])
     for table in tables(report.values):
         console().print(table)

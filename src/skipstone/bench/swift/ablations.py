@@ -11,6 +11,7 @@ from ...draft.none import NoDrafter
 from ...draft.swift import SwiftDrafter
 from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
+from . import differences
 from .planted import Planted
 from .stream import Stream
 from .tasks import task_prompts
@@ -32,7 +33,7 @@ _CUTS = (0, 8, 16)  # tokens taken off a prompt's beginning, for other texts by 
 
 def part(data: Path | None) -> Part:
     figure = Figure("ablations", "by variant of swift: speed over plain decoding and best matchness, text by text")
-    return Part("ablations", (figure,), partial(run, data))
+    return Part("ablations", (figure, differences.figure("ablations")), partial(run, data))
 
 
 def run(data: Path | None, lab: Lab, variants: Collection[str] = tuple(_VARIANTS)) -> Findings:
@@ -41,18 +42,19 @@ def run(data: Path | None, lab: Lab, variants: Collection[str] = tuple(_VARIANTS
     plain = Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock)
     drafters = {name: SwiftDrafter(SwiftDrafter.Options(**_VARIANTS[name]), planted.network) for name in variants}
     found: dict[str, Any] = {name: {"speed": [], "matchness": []} for name in variants}
-    prompts = _prompts(data, lab, planted)
+    prompts, differing = _prompts(data, lab, planted), 0
     for number, prompt in enumerate(prompts):
-        base = plain.decode(prompt, lab.effort.new_tokens).per_token
+        base = plain.decode(prompt, lab.effort.new_tokens)
         for name, drafter in drafters.items():
-            stream = Stream(planted.network, drafter, planted.costs, lab.clock)
-            found[name]["speed"].append(base / stream.decode(prompt, lab.effort.new_tokens).per_token)
+            told = Stream(planted.network, drafter, planted.costs, lab.clock).decode(prompt, lab.effort.new_tokens)
+            found[name]["speed"].append(base.per_token / told.per_token)
+            differing += told.tokens != base.tokens
             best = drafter.tuner.best
             found[name]["matchness"].append(0.0 if best is None else best.matchness)
         lab.tell(f"  text {number + 1} of {len(prompts)}: {_line(found)}")
     for name, drafter in drafters.items():
         found[name]["search_share"] = drafter.tuner.budget.used
-    return {"ablations": found}
+    return {"ablations": found, differences.key("ablations"): differing}
 
 
 def _prompts(data: Path | None, lab: Lab, planted: Planted) -> list[Sequence[int]]:

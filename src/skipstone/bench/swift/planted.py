@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import mean, median
 from typing import Any
@@ -16,18 +16,20 @@ from ...draft.skip import SkipDrafter
 from ...hf.prepare import prepare
 from ...network import Network
 from ...plan import LayerPlan
-from ...plugins import make_drafter
+from ...search.event import Event
 from ...search.found import Warm
 from ...search.pricing import Pricing
 from ...search.sublayer import skipped_by
 from ...search.tuner import Tuner
 from ...telemetry import Summary
 from ..efficiency.lab import Lab
-from ..efficiency.part import Figure, Findings, Part
+from ..efficiency.part import Absent, Figure, Findings, Part
 from ..efficiency.planted_skip import grown
 from ..efficiency.steps import Runs
 from ..planted import PlantedModel
 from ..timing import Estimate, interleaved, paired_ratio, seconds
+from . import differences
+from .fixed_plan import drafter_of
 from .stream import Stream, Told
 
 KIND = "float32"
@@ -46,22 +48,35 @@ class Planted:
     costs: CostModel
     prompts: Sequence[Sequence[int]]
     share: float = 1.0
+    # shares by plan; those of another model's plans are others, so that no copy takes them over
+    _accepted: dict[LayerPlan, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def made(cls, lab: Lab, leak: float = 0.0) -> Planted:
         model, _, prompts = grown(lab, leak)
         network = prepare(model.model, KIND).network
         planted = cls(model, network, CostModel(measure(network, lab.effort.calibration_s)), prompts)
-        return replace(planted, share=planted.accepted(lab)) if leak else planted
+        return replace(planted, share=planted.accepted(model.best, lab)) if leak else planted
 
-    def accepted(self, lab: Lab) -> float:
-        """Of single tokens that the best plan drafts, over all prompts."""
-        drafter = make_drafter(self.model.spec(depth=1), self.network)
+    def accepted(self, plan: LayerPlan, lab: Lab) -> float:
+        """Of single tokens that ``plan`` drafts, over all prompts; decoded once, and 1 where it must be."""
+        if self.right(plan):
+            return 1.0
+        if plan not in self._accepted:
+            self._accepted[plan] = self._measured(plan, lab)
+        return self._accepted[plan]
+
+    def _measured(self, plan: LayerPlan, lab: Lab) -> float:
+        drafter = drafter_of(plan, self.network, depth=1)
         stream, total = Stream(self.network, drafter, None, lab.clock), Summary()
         for prompt in self.prompts:
             for step in stream.decode(prompt, lab.effort.answer).steps:
                 total.record(step)
         return total.acceptance_rate
+
+    def right(self, plan: LayerPlan) -> bool:
+        """Whether it leaves out only what does nothing."""
+        return not self.model.leak and skipped_by(plan) <= skipped_by(self.model.best)
 
     @property
     def pricing(self) -> Pricing:
@@ -70,8 +85,7 @@ class Planted:
 
     def worth(self, plan: LayerPlan, share: float) -> float:
         """Predicted speed over that of the best plan; ``share``: how much the target would say likewise."""
-        right = not self.model.leak and skipped_by(plan) <= skipped_by(self.model.best)
-        return self.pricing.at(plan, 1.0 if right else share) / self.pricing.at(self.model.best, self.share)
+        return self.pricing.at(plan, 1.0 if self.right(plan) else share) / self.pricing.at(self.model.best, self.share)
 
 
 def part() -> Part:
@@ -91,20 +105,25 @@ def _figures(suffix: str) -> tuple[Figure, ...]:
         ),
         Figure(f"candidates_to_95_cold{suffix}", f"{told}plans tried until one is worth 95 % of the best", "≤ 40"),
         Figure(f"candidates_to_95_warm{suffix}", f"{told}the same, starting from what an earlier run kept", "≤ 5"),
+        differences.figure(f"planted{suffix}"),
     )
 
 
 def run(lab: Lab, leak: float, suffix: str) -> Findings:
     planted = Planted.made(lab, leak)
     cold, found = searched(planted, lab, None)
-    warm, _ = searched(planted, lab, found)
-    pair = compared(planted, found, lab)
+    full = LayerPlan.full(planted.network.num_layers)
+    warm = (
+        Absent("the cold search had found no plan to start from") if found is None else searched(planted, lab, found)[0]
+    )
+    pair = compared(planted, found or full, lab)
     findings = {
         "planted_speedup": pair.speedup,
         "planted_model_share": pair.speedup.value / pair.predicted,
         "candidates_to_95_cold": cold,
         "candidates_to_95_warm": warm,
-        "planted_plan": {"found": _named(found), "best": _named(planted.model.best)},
+        differences.key("planted"): pair.differing,
+        "planted_plan": {"found": _named(found or full), "best": _named(planted.model.best)},
         "planted_best_accepted": planted.share,
         "planted_mean_accepted": mean(step.emitted for text in pair.texts for step in text.steps),
         "planted_ms": pair.to_json(),
@@ -112,8 +131,8 @@ def run(lab: Lab, leak: float, suffix: str) -> Findings:
     return {key + suffix: value for key, value in findings.items()}
 
 
-def searched(planted: Planted, lab: Lab, warm: LayerPlan | None) -> tuple[int, LayerPlan]:
-    """How many plans were tried until one was good enough, and the best one after a few texts."""
+def searched(planted: Planted, lab: Lab, warm: LayerPlan | None) -> tuple[int | Absent, LayerPlan | None]:
+    """How many plans were tried until one was good enough, and the one in use after a few texts."""
     drafter = SkipDrafter(SkipDrafter.Options(), planted.network)
     tuner = tuner_of(drafter)
     tuner.warm = None if warm is None else Warm(warm, settled=True)
@@ -122,14 +141,25 @@ def searched(planted: Planted, lab: Lab, warm: LayerPlan | None) -> tuple[int, L
         stream.decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
         if not tuner.searching:
             break
-    trials = [event for event in tuner.events if event.what in ("trial", "adopted")]
+    tried = tried_until_good(planted, tuner.events, lab)
+    said = "no plan was good enough" if isinstance(tried, Absent) else f"{tried} plans tried"
+    lab.tell(f"  {said} {'warm' if warm else 'cold'}; search took {tuner.budget.used:.1%} of the time")
+    return tried, tuner.plan
+
+
+def tried_until_good(planted: Planted, events: Iterable[Event], lab: Lab) -> int | Absent:
+    """Trials in a search's diary until a plan was taken up that is nearly as good as the best."""
     tried = 0
-    for event in trials:
+    for event in events:
         tried += event.what == "trial"
-        if event.what == "adopted" and event.plan and planted.worth(event.plan, event.hits / event.of) >= _ENOUGH:
-            break
-    lab.tell(f"  {tried} plans tried {'warm' if warm else 'cold'}; search took {tuner.budget.used:.1%} of the time")
-    return tried, tuner.plan or LayerPlan.full(planted.network.num_layers)
+        if event.what == "adopted" and event.plan is not None and _good(planted, event.plan, lab):
+            return tried
+    return Absent("no plan tried was worth 95 % of the best" if tried else "no plan was tried at all")
+
+
+def _good(planted: Planted, plan: LayerPlan, lab: Lab) -> bool:
+    """By whole texts, since a single trial may be lucky; those take long, and are decoded only where they matter."""
+    return planted.worth(plan, 1.0) >= _ENOUGH and planted.worth(plan, planted.accepted(plan, lab)) >= _ENOUGH
 
 
 def tuner_of(drafter: SkipDrafter) -> Tuner:
@@ -153,6 +183,7 @@ class Compared:
     draft: Mapping[bool | int, float]
     verify: float
     depth: int  # that ``verify`` was measured at
+    differing: int  # drafted texts that are not those of plain decoding
 
     @property
     def speedup(self) -> Estimate:
@@ -181,9 +212,9 @@ class Compared:
             "verify_drafted": self.depth,
             "decoding_drafted": drafted / len(steps),
             "decoding_draft": 1e3 * sum(timing.draft_s for timing in timings) / max(drafted, 1),
-            "decoding_verify": 1e3 * mean(timing.verify_s for timing in timings),
-            "decoding_search": 1e3 * mean(timing.search_s for timing in timings),
-            "decoding_other": 1e3 * mean(timing.other_s for timing in timings),
+            "decoding_verify": _mean_ms([timing.verify_s for timing in timings]),
+            "decoding_search": _mean_ms([timing.search_s for timing in timings]),
+            "decoding_other": _mean_ms([timing.other_s for timing in timings]),
         }
 
 
@@ -195,22 +226,20 @@ def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
         "plain": Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock),
         "drafted": Stream(planted.network, drafter, planted.costs, lab.clock),
     }
-    texts: list[Told] = []
+    told: dict[str, list[Told]] = {name: [] for name in streams}
     heads: list[bool | int] = []
 
     def arm(name: str, number: int) -> float:
-        told = streams[name].decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer)
+        told[name].append(streams[name].decode(planted.prompts[number % len(planted.prompts)], lab.effort.answer))
         if name == "drafted":
-            texts.append(told)
             heads.append(drafter.head.step_head)
-        return told.per_token
+        return told[name][-1].per_token
 
     for name in streams:
         arm(name, 0)
         arm(name, 1)  # the first draft of all is a careful one
-    depth = max(1, round(median(step.drafted for step in texts[-1].steps)))
-    texts.clear()
-    heads.clear()
+    warming = len(heads)
+    depth = max(1, round(median(step.drafted for step in told["drafted"][-1].steps)))
     arms = {name: partial(arm, name) for name in streams}
     runs = Runs(planted.network, planted.pricing.context + lab.effort.answer // 2)
     full = LayerPlan.full(planted.network.num_layers)
@@ -220,7 +249,13 @@ def compared(planted: Planted, plan: LayerPlan, lab: Lab) -> Compared:
     taken = interleaved(arms, lab.effort.rounds, lab.clock)
     step, verify = median(taken["step"]), median(taken["verify"])
     draft = {head: median(taken[_head(head)]) / depth for head in (True, drafter.head.size)}
-    return Compared(taken["plain"], taken["drafted"], texts, heads, step, draft, verify, depth)
+    texts, differing = told["drafted"][warming:], differences.differing(told["plain"], told["drafted"])
+    return Compared(taken["plain"], taken["drafted"], texts, heads[warming:], step, draft, verify, depth, differing)
+
+
+def _mean_ms(taken: Sequence[float]) -> float | None:
+    """None where no plan was found, so that nothing was drafted."""
+    return 1e3 * mean(taken) if taken else None
 
 
 def _head(head: bool | int) -> str:

@@ -6,6 +6,7 @@ from ...draft.none import NoDrafter
 from ...draft.swift import SwiftDrafter
 from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
+from . import differences
 from .planted import Planted
 from .stream import Stream
 
@@ -14,6 +15,7 @@ def part() -> Part:
     figures = (
         Figure("preset_speedup", "preset swift / plain on the planted model, its candidates paid for, last text"),
         Figure("preset_worth", "its plan's predicted speed over the best plan's"),
+        differences.figure("preset"),
     )
     return Part("preset", figures, run)
 
@@ -23,10 +25,10 @@ def run(lab: Lab) -> Findings:
     drafter = SwiftDrafter(SwiftDrafter.Options(), planted.network)
     plain = Stream(planted.network, NoDrafter(NoDrafter.Options(), planted.network), None, lab.clock)
     swift = Stream(planted.network, drafter, planted.costs, lab.clock)
-    speeds = [
-        plain.decode(prompt, lab.effort.answer).per_token / swift.decode(prompt, lab.effort.answer).per_token
-        for prompt in planted.prompts
+    pairs = [
+        (plain.decode(prompt, lab.effort.answer), swift.decode(prompt, lab.effort.answer)) for prompt in planted.prompts
     ]
+    speeds = [base.per_token / drafted.per_token for base, drafted in pairs]
     best = drafter.tuner.best
     matchness = 0.0 if best is None else best.matchness
     trials = sum(event.what == "trial" for event in drafter.tuner.events)
@@ -34,6 +36,7 @@ def run(lab: Lab) -> Findings:
     return {
         "preset_speedup": speeds[-1],
         "preset_worth": 0.0 if best is None else planted.worth(best.plan, matchness),
+        differences.key("preset"): differences.differing(*zip(*pairs, strict=True)),
         "preset_speeds": speeds,
         "preset_candidates": trials,
         "preset_matchness": matchness,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..efficiency.part import Part
-from . import ablations, planted, preset, shift, shipped, unlike_tasks
+from ..efficiency.lab import Lab
+from ..efficiency.part import Findings, Part
+from . import ablations, differences, planted, preset, shift, shipped, unlike_tasks
 
 
 def parts(data: Path | None = None) -> list[Part]:
@@ -17,3 +18,12 @@ def parts(data: Path | None = None) -> list[Part]:
 def usual(known: list[Part]) -> list[Part]:
     """Those that run unless others are asked for: the ablations are many, and no figure is wanted of them."""
     return [part for part in known if part.name != "ablations"]
+
+
+def whole() -> Part:
+    """What is told below those that were chosen: ``SummedReport`` has it without anything being run."""
+    return Part("whole", (differences.WHOLE,), _nothing)
+
+
+def _nothing(lab: Lab) -> Findings:
+    return {}

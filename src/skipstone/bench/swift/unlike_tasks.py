@@ -20,6 +20,8 @@ from ...plugins import make_drafter
 from ...telemetry import Summary
 from ..efficiency.lab import Lab
 from ..efficiency.part import Figure, Findings, Part
+from . import differences
+from .fixed_plan import drafter_of
 from .planted import Planted
 from .stream import Stream, Told
 from .tasks import task_prompts
@@ -29,7 +31,7 @@ Prompts = Mapping[str, Sequence[Sequence[int]]]  # by task
 
 def part(data: Path | None) -> Part:
     figure = Figure("stream", "speed over plain decoding and acceptance: by model, drafter and task, in that order")
-    return Part("stream", (figure,), partial(run, data))
+    return Part("stream", (figure, differences.figure("stream")), partial(run, data))
 
 
 def run(data: Path | None, lab: Lab) -> Findings:
@@ -38,7 +40,8 @@ def run(data: Path | None, lab: Lab) -> Findings:
     found = {lab.models.name: streamed(shipped, CostModel(measure(shipped, lab.effort.calibration_s)), prompts, lab)}
     planted = Planted.made(lab)
     found["planted"] = streamed(planted.network, planted.costs, prompts, lab)
-    return {"stream": found}
+    tasks = [figures for drafters in found.values() for by_task in drafters.values() for figures in by_task.values()]
+    return {"stream": found, differences.key("stream"): sum(task["differences"] for task in tasks)}
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Arm:
             "speeds": ratios,
             "acceptance": total.acceptance_rate,
             "mean_accepted": total.mean_accepted_length,
+            "differences": differences.differing(plain, self.told[task]),
         }
 
 
@@ -73,7 +77,7 @@ def streamed(network: Network, costs: CostModel, prompts: Prompts, lab: Lab) -> 
             for arm in arms.values():
                 arm.decode(task, prompt, lab.effort.new_tokens)
         if number == 0:
-            arms["tuned on the first"].stream.drafter = _frozen(arms["tuned on the first"].stream.drafter, network)
+            arms["tuned on the first"].stream.drafter = frozen(arms["tuned on the first"].stream.drafter, network)
         lab.tell(f"  {task}: {_line(arms, task)}")
     names = [name for name in arms if name != "plain"]
     return {name: {task: arms[name].figures(task, arms["plain"].told[task]) for task in prompts} for name in names}
@@ -94,11 +98,9 @@ def _drafters(network: Network) -> dict[str, Drafter]:
     }
 
 
-def _frozen(drafter: Drafter, network: Network) -> Drafter:
-    """The plan found so far, for good; plain decoding where none was."""
-    tuned = drafter.tuned if isinstance(drafter, SkipDrafter) else None
-    plan = None if tuned is None else tuned.tuner.plan
-    if plan is None:
-        return NoDrafter(NoDrafter.Options(), network)
-    attn, mlp = ("+".join(map(str, sorted(layers))) for layers in (plan.skip_attn, plan.skip_mlp))
-    return SkipDrafter(SkipDrafter.Options(attn=attn, mlp=mlp), network)
+def frozen(drafter: Drafter, network: Network) -> Drafter:
+    """The plan and depth found so far, for good; plain decoding where none were."""
+    found = drafter.found if isinstance(drafter, SkipDrafter) else None
+    if found is None:
+        return drafter_of(None, network)
+    return drafter_of(found.plan, network, found.depth)
