@@ -82,6 +82,43 @@ def test_the_file_is_written_where_there_is_news_only(tmp_path: Path, said: Any)
     assert path.exists()
 
 
+def test_a_plan_seen_long_is_not_replaced_by_the_same_plan_seen_briefly(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000))
+    path = tmp_path / f"{PRINT}.json"
+    before = path.stat().st_mtime_ns, path.stat().st_ino
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=40, speed=3.0, acceptance=0.1))
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before  # not even written again
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=200_000, acceptance=0.8))
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert (plans.task("").tokens, plans.task("").acceptance) == (200_000, 0.8)
+
+
+def test_a_brief_look_adds_what_was_not_known_of_a_plan(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000, settled=False))
+    shelf(tmp_path, said, "there").put("", replace(FOUND, tokens=40))
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert (plans.task("").tokens, plans.task("").settled) == (100_000, True)
+    assert set(plans.task("").promises) == {"here", "there"}
+
+
+def test_another_plan_takes_the_place_of_one_seen_longer(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000))
+    shelf(tmp_path, said).put("", replace(FOUND, plan=LayerPlan.skipping(6, mlp=[1]), tokens=40))
+    assert shelf(tmp_path, said).get("") == Warm(LayerPlan.skipping(6, mlp=[1]), settled=True)
+
+
+def test_a_plan_that_could_not_be_written_is_written_at_the_next_generation(tmp_path: Path, said: Any) -> None:
+    folder = tmp_path / "plans"
+    folder.write_text("in the way")
+    one = shelf(folder, said)
+    one.put("", FOUND)
+    folder.unlink()
+    one.put("", FOUND)
+    assert one.get("") == Warm(PLAN, settled=True)
+
+
 def test_what_is_written_is_read_as_it_was(tmp_path: Path, said: Any) -> None:
     written(tmp_path, kept(), said)
     again = load_plans(tmp_path, PRINT, said)

@@ -163,15 +163,18 @@ def change_plans(
 ) -> ModelPlans:
     """Read, change and write the plans of the model of ``empty`` while no other process does; without tasks they go.
 
+    What did not change is not written.
+
     Raises StoreError where the disk is full or cannot be written, or a newer version keeps the model's plans, and what
     ``change`` raises.
     """
     path = plans_file(folder, empty.fingerprint)
     with disk_errors(path), locked(path, progress):
-        changed = change(_load(folder, empty.fingerprint, progress) or empty)
-        if changed.labels:
+        before = _load(folder, empty.fingerprint, progress)
+        changed = change(before or empty)
+        if changed.labels and changed != before:
             write_json(path, changed.to_json())
-        else:
+        elif not changed.labels:
             path.unlink(missing_ok=True)
     return changed
 
