@@ -70,6 +70,10 @@ class PlanShelf:
         self._written[task] = found  # only now: what failed is tried again
         return plans
 
+    def to_keep(self, task: str, found: Found) -> ModelPlans:
+        """The plan as it would be kept, for readers: nothing is read or written, and the model may be unknown."""
+        return self._changed(self._empty or ModelPlans("unknown", self.layers), task, found)
+
     def keep_exit(self, task: str, preset: ExitPreset) -> ModelPlans:
         """The same for an exit preset. Raises PlanError for one that the model has no layers for."""
         if preset.layer >= self.layers:
