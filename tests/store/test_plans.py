@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from skipstone.errors import CheckpointError, PlanError, StoreError, UsageError
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found, Warm
 from skipstone.store import KeptPlan, ModelPlans, PlanShelf, all_plans, change_plans, imported, load_plans
+from skipstone.store import plans as plans_module
+from skipstone.store.atomic import locked
+from skipstone.store.plans import read_plans
 
 PRINT, OTHER = "0a" * 16, "1b" * 16
 PLAN = LayerPlan.skipping(6, attn=[1, 2, 4], mlp=[2])
@@ -179,6 +183,69 @@ def test_a_damaged_file_is_told_set_aside_and_started_afresh(tmp_path: Path, sai
     one.put("stories", FOUND)
     assert one.get("stories") == Warm(PLAN, settled=True)
     assert len(said) == 1
+
+
+def test_the_line_says_where_a_damaged_file_went(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    path.write_text("{")
+    assert load_plans(tmp_path, PRINT, said) is None
+    assert said[0].endswith(f"set aside as {tmp_path / f'.{path.name}.damaged'}")
+
+
+def test_a_file_that_another_process_has_mended_meanwhile_is_read_not_set_aside(
+    tmp_path: Path, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, kept(), said)
+    good, plans, reads = path.read_text(), read_plans(path), list[Path]()
+    path.write_text("{")
+
+    def mended_after(file: Path) -> ModelPlans:
+        reads.append(file)
+        try:
+            return read_plans(file)
+        finally:
+            path.write_text(good)
+
+    monkeypatch.setattr(plans_module, "read_plans", mended_after)
+    assert load_plans(tmp_path, PRINT, said) == plans
+    assert (len(reads), said) == (2, [])
+    assert not (tmp_path / f".{path.name}.damaged").exists()
+
+
+def test_nothing_is_set_aside_while_another_process_writes(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    good, plans = path.read_text(), read_plans(path)
+    path.write_text("{")
+    with ThreadPoolExecutor(1) as pool:
+        with locked(path, said):
+            reader = pool.submit(load_plans, tmp_path, PRINT, said)
+            assert not wait([reader], timeout=0.3).done
+            path.write_text(good)
+        assert reader.result(timeout=30) == plans
+
+
+def test_a_damaged_file_whose_lock_cannot_be_had_is_told_and_stops_nothing(
+    tmp_path: Path, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, kept(), said)
+    path.write_text("{")
+    lock = tmp_path / f".{path.name}.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    assert load_plans(tmp_path, PRINT, said) is None
+    assert len(said) == 1
+    assert str(path) in said[0]
+    assert path.read_text() == "{"
+
+
+def test_files_that_are_no_plan_files_by_their_name_are_left_alone(tmp_path: Path, said: Any) -> None:
+    written(tmp_path, kept(), said)
+    strays = [tmp_path / name for name in ("notes.json", "mine.json", f"{PRINT}-copy.json", f"{PRINT.upper()}.json")]
+    for stray in strays:
+        stray.write_text("{")
+    assert [plans.model for plans in all_plans(tmp_path, said)] == ["tiny"]
+    assert not said
+    assert all(stray.read_text() == "{" for stray in strays)
 
 
 def test_a_file_of_a_newer_version_is_left_alone_and_told_once(tmp_path: Path, said: Any) -> None:
