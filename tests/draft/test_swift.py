@@ -13,6 +13,7 @@ from skipstone.engine import Engine
 from skipstone.errors import UsageError
 from skipstone.hf.fit import fit
 from skipstone.request import Request
+from skipstone.search.paper import PaperOptions
 from skipstone.search.sublayer import skipped_by
 from skipstone.testing import check_drafter, tiny_network
 from skipstone.tree import Draft, Topology
@@ -133,6 +134,12 @@ def test_without_the_library_it_is_told_at_once_unless_random_candidates_are_ask
     SwiftDrafter(Options(beta=0), network())
 
 
+def test_every_constant_of_the_search_is_an_option():
+    given = {"r": 0.3, "gamma": 16, "beta": 5, "kappa": 1.5, "alpha": 0.1, "candidates": 7, "patience": 6}
+    search = Options(**given, tolerance=0.8, seed=9).search()
+    assert search == PaperOptions(0.3, 16, 5, candidates=7, patience=6, tolerance=0.8, seed=9, kappa=1.5, alpha=0.1)
+
+
 def test_under_the_rejection_rule_it_drafts_chains_or_says_how_to():
     net = network()
     for bands, works in (("off", True), ("10+5+3+1", False)):
@@ -161,6 +168,8 @@ def test_under_the_rejection_rule_it_drafts_chains_or_says_how_to():
         {"bands": "wide"},
         {"edges": "0.9"},
         {"head": "none"},
+        {"kappa": -1.0},
+        {"alpha": 0.0},
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, object]):

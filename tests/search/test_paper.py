@@ -118,6 +118,11 @@ def test_random_candidates_alone_need_no_library(monkeypatch: pytest.MonkeyPatch
         _tuner(every=25)
 
 
+def test_what_the_gaussian_process_assumes_is_given_to_it():
+    searcher = _tuner(every=2, kappa=0.5, alpha=0.25)._searcher
+    assert (searcher.kappa, searcher.alpha) == (0.5, 0.25)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -131,6 +136,13 @@ def test_random_candidates_alone_need_no_library(monkeypatch: pytest.MonkeyPatch
         {"patience": 0},
         {"tolerance": 1.1},
         {"tolerance": float("nan")},
+        {"kappa": -0.1},
+        {"kappa": float("inf")},
+        {"kappa": float("nan")},
+        {"alpha": 0.0},
+        {"alpha": -1e-2},
+        {"alpha": float("inf")},
+        {"alpha": float("nan")},
     ],
 )
 def test_constants_that_leave_nothing_to_search_are_refused(options: dict[str, float]):
