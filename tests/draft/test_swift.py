@@ -89,6 +89,30 @@ def test_drafting_stops_at_the_first_token_that_is_less_sure_than_epsilon():
     assert {len(draft.topology) for draft in at_once.drafts[:-1]} == {2}
 
 
+@pytest.mark.parametrize("bands", ["off", "4+2"])
+def test_rows_draft_together_what_each_would_draft_alone(bands: str):
+    net = network()
+    options = Options(beta=0, gamma=10**6, epsilon=0.3, depth=12, bands=bands, edges="" if bands == "off" else "0.5")
+    prompts = ([1, 2], [9, 8, 7], [4, 4], [30, 2, 5, 11])
+
+    def first_drafts(*together: list[int]) -> tuple[list[int], Draft]:
+        spy = Spy(options, net)
+        engine = Engine(net, spy, rows=len(together), capacity=200)
+        for prompt in together:
+            engine.admit(Request(prompt, 60))
+        engine.step()
+        draft = spy.drafts[0]
+        return [row[list(draft.topology.backbone)].sum().item() - 1 for row in draft.live], draft
+
+    alone_ = [first_drafts(prompt)[0][0] for prompt in prompts]
+    depths, draft = first_drafts(*prompts)
+    assert depths == alone_
+    assert len(set(depths)) > 1
+    assert draft.topology.depths.max() == max(depths)
+    if bands == "off":
+        assert len(draft.topology) == 1 + max(depths)
+
+
 def test_each_row_keeps_as_many_choices_as_its_own_sureness_asks_for():
     net, rule = network(), Watching()
     spy = Spy(Options(beta=0, epsilon=0.0, depth=3), net)

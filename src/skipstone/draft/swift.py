@@ -102,7 +102,7 @@ class SwiftDrafter:
         if depth == 0:
             return state.nothing()
         enough = BelowThreshold(options.epsilon)
-        return Backbone(state, plan, depth, self.head, enough=enough, bands=self.bands).draft()
+        return Backbone(state, plan, depth, self.head, enough=enough, bands=self.bands).draft(ends=enough.ends)
 
     def observe(self, record: StepRecord) -> None:
         self.head.observe(record)
