@@ -96,6 +96,18 @@ class PaperTuner:
     def searching(self) -> bool:
         return self._searcher is not None
 
+    def told(self) -> str:
+        """In one line, what is drafted with, how well it matched, and whether the search goes on."""
+        plan, best, layers = self.plan, self.best, self.num_layers
+        if plan is None:
+            parts, ratio = len(searchable(layers)), self.options.ratio
+            return f"not drafting: of {layers} layers {parts} sublayers may be skipped, and r={ratio} of them is none"
+        seen = "not tried yet"
+        if best is not None:
+            seen = f"matchness {best.matchness:.2f}, the best of {self._trials} candidates tried"
+        left_out = f"{len(plan.skip_attn)} attention and {len(plan.skip_mlp)} MLP sublayers"
+        return f"drafting without {left_out}, {seen}; {'still searching' if self.searching else 'frozen'}"
+
     def work(self, state: DraftState) -> float:
         """Try one candidate, once a text has γ verified tokens. Seconds it took."""
         if self._searcher is None:
