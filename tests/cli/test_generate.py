@@ -65,6 +65,13 @@ def test_json_is_one_object_with_text_tokens_and_figures(run: Run, folder: Path,
     assert result.err == ""
 
 
+def test_json_has_what_drafters_have_to_say_of_the_model(run: Run, folder: Path) -> None:
+    result = run("generate", "the", "--model", folder, "--json", "--drafter", "swift:beta=0", *ASKED)
+    (told,) = json.loads(result.out)["told"]
+    assert told.startswith("swift:beta=0: drafting without ")
+    assert json.loads(run("generate", "the", "--model", folder, "--json", *ASKED).out)["told"] == []
+
+
 def test_a_prompts_file_gives_json_lines_in_its_order(
     run: Run, folder: Path, model: LanguageModel, tmp_path: Path
 ) -> None:

@@ -14,12 +14,14 @@ from paying import layers_cost_everything, layers_cost_nothing
 from tiny_folder import tiny_folder
 
 from skipstone.cli.layer_map import drawn, picture
+from skipstone.errors import StoreError
 from skipstone.hf.checkpoint import read_checkpoint
 from skipstone.hf.fingerprint import fingerprint
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found
 from skipstone.search.preset import ExitPreset
 from skipstone.store import PlanShelf, cache_folders
+from skipstone.text.tuning import Tuning
 
 PLAN = LayerPlan.skipping(4, attn=[1, 2], mlp=[2])
 FOUND = Found(PLAN, depth=5, speed=1.4, matchness=0.94, acceptance=0.9, tokens=300, settled=True)
@@ -247,8 +249,6 @@ def test_tune_finds_keeps_and_shows_a_plan(run: Run, deep: Path, prompts: Path, 
 def test_an_interrupted_search_keeps_what_it_found(
     run: Run, deep: Path, prompts: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skipstone.text.tuning import Tuning
-
     look = Tuning._look
 
     def interrupted(self: Tuning) -> None:
@@ -261,6 +261,60 @@ def test_an_interrupted_search_keeps_what_it_found(
     assert result.code == 130
     assert "× plain decoding" in result.out
     assert json.loads(run("plans", "list", "--json", "--cache", cache).out)[0]["settled"] is False
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes no plan."""
+
+    def keep(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(PlanShelf, "keep", keep)
+
+
+def test_a_plan_that_cannot_be_kept_is_shown_all_the_same(
+    run: Run, deep: Path, prompts: Path, cache: Path, full: None
+) -> None:
+    result = run("tune", deep, "--prompts", prompts, "--max-new-tokens", 60, "--cache", cache)
+    assert result.code == 1
+    assert "× plain decoding" in result.out
+    assert result.err.splitlines()[-1] == "error: the disk is full"
+    result = run("tune", deep, "--prompts", prompts, "--max-new-tokens", 60, "--json", "--cache", cache)
+    shown = json.loads(result.out)
+    assert result.code == 1
+    assert shown["kept"] is None
+    assert shown["found"]["attn"] or shown["found"]["mlp"]
+
+
+@pytest.mark.parametrize(("ends", "code"), [(KeyboardInterrupt, 130), (MemoryError, 1)])
+def test_a_search_that_ends_badly_on_a_full_disk_shows_the_plan_and_says_that_it_is_not_kept(
+    run: Run, deep: Path, prompts: Path, cache: Path, full: None, monkeypatch: Any, ends: Any, code: int
+) -> None:
+    look = Tuning._look
+
+    def ended(self: Tuning) -> None:
+        look(self)
+        if self.found is not None:
+            raise ends
+
+    monkeypatch.setattr(Tuning, "_look", ended)
+    result = run("tune", deep, "--prompts", prompts, "--cache", cache)
+    assert result.code == code
+    assert "× plain decoding" in result.out
+    assert "the plan found is not kept: the disk is full" in result.err
+    assert ("interrupted" in result.err) == (ends is KeyboardInterrupt)
+
+
+def test_a_plan_is_kept_where_nobody_reads_what_is_said_of_it(
+    run: Run, deep: Path, prompts: Path, cache: Path, monkeypatch: Any
+) -> None:
+    def unread(*_: object) -> str:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("skipstone.cli.tuning.description", unread)
+    run("tune", deep, "--prompts", prompts, "--max-new-tokens", 60, "--cache", cache)
+    assert len(json.loads(run("plans", "list", "--json", "--cache", cache).out)) == 1
 
 
 def test_tune_says_when_nothing_pays(run: Run, folder: Path, prompts: Path, cache: Path, monkeypatch: Any) -> None:

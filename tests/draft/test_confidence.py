@@ -15,10 +15,15 @@ def _pick(confidence: float) -> Pick:
     return Pick([0], torch.tensor([confidence, 1 - confidence]).log())
 
 
-def test_below_the_threshold_is_where_no_row_is_sure_any_more():
+def test_drafting_stops_once_every_row_has_been_unsure_at_whatever_depth():
     stop = BelowThreshold(0.8)
-    assert not stop([[_pick(0.1), _pick(0.9)]])
-    assert stop([[_pick(0.9), _pick(0.9)], [_pick(0.1), _pick(0.79)]])
+    picks = [[_pick(0.1), _pick(0.9)]]
+    assert not stop(picks)
+    picks.append([_pick(0.9), _pick(0.8)])
+    assert not stop(picks)
+    picks.append([_pick(0.2), _pick(0.79)])
+    assert stop(picks)
+    assert stop.ends == {0: 1, 1: 3}
 
 
 def test_where_nothing_is_allowed_the_draft_is_not_sure_at_all():

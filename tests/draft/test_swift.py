@@ -13,6 +13,7 @@ from skipstone.engine import Engine
 from skipstone.errors import UsageError
 from skipstone.hf.fit import fit
 from skipstone.request import Request
+from skipstone.search.paper import PaperOptions
 from skipstone.search.sublayer import skipped_by
 from skipstone.testing import check_drafter, tiny_network
 from skipstone.tree import Draft, Topology
@@ -88,6 +89,30 @@ def test_drafting_stops_at_the_first_token_that_is_less_sure_than_epsilon():
     assert {len(draft.topology) for draft in at_once.drafts[:-1]} == {2}
 
 
+@pytest.mark.parametrize("bands", ["off", "4+2"])
+def test_rows_draft_together_what_each_would_draft_alone(bands: str):
+    net = network()
+    options = Options(beta=0, gamma=10**6, epsilon=0.3, depth=12, bands=bands, edges="" if bands == "off" else "0.5")
+    prompts = ([1, 2], [9, 8, 7], [4, 4], [30, 2, 5, 11])
+
+    def first_drafts(*together: list[int]) -> tuple[list[int], Draft]:
+        spy = Spy(options, net)
+        engine = Engine(net, spy, rows=len(together), capacity=200)
+        for prompt in together:
+            engine.admit(Request(prompt, 60))
+        engine.step()
+        draft = spy.drafts[0]
+        return [row[list(draft.topology.backbone)].sum().item() - 1 for row in draft.live], draft
+
+    alone_ = [first_drafts(prompt)[0][0] for prompt in prompts]
+    depths, draft = first_drafts(*prompts)
+    assert depths == alone_
+    assert len(set(depths)) > 1
+    assert draft.topology.depths.max() == max(depths)
+    if bands == "off":
+        assert len(draft.topology) == 1 + max(depths)
+
+
 def test_each_row_keeps_as_many_choices_as_its_own_sureness_asks_for():
     net, rule = network(), Watching()
     spy = Spy(Options(beta=0, epsilon=0.0, depth=3), net)
@@ -133,6 +158,12 @@ def test_without_the_library_it_is_told_at_once_unless_random_candidates_are_ask
     SwiftDrafter(Options(beta=0), network())
 
 
+def test_every_constant_of_the_search_is_an_option():
+    given = {"r": 0.3, "gamma": 16, "beta": 5, "kappa": 1.5, "alpha": 0.1, "candidates": 7, "patience": 6}
+    search = Options(**given, tolerance=0.8, seed=9).search()
+    assert search == PaperOptions(0.3, 16, 5, candidates=7, patience=6, tolerance=0.8, seed=9, kappa=1.5, alpha=0.1)
+
+
 def test_under_the_rejection_rule_it_drafts_chains_or_says_how_to():
     net = network()
     for bands, works in (("off", True), ("10+5+3+1", False)):
@@ -161,6 +192,8 @@ def test_under_the_rejection_rule_it_drafts_chains_or_says_how_to():
         {"bands": "wide"},
         {"edges": "0.9"},
         {"head": "none"},
+        {"kappa": -1.0},
+        {"alpha": 0.0},
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, object]):

@@ -62,6 +62,21 @@ def test_the_same_seed_asks_for_the_same_plans_and_nobody_elses_random_numbers_a
     assert numpy.random.get_state()[1].tolist() == before
 
 
+def test_what_the_unknown_is_worth_and_how_noisy_a_matchness_is_reach_the_library():
+    process = BayesSearcher(LAYERS, COUNT, kappa=0.5, alpha=0.25)._process
+    assert process._optimizer.acquisition_function.kappa == 0.5
+    assert process._optimizer._gp.alpha == 0.25
+
+
+@pytest.mark.parametrize(("kappa", "alpha"), [(0.0, 1e-2), (100.0, 1e-12), (2.5, 10.0)])
+def test_odd_values_of_both_search_all_the_same(kappa: float, alpha: float):
+    searcher = BayesSearcher(LAYERS, COUNT, every=3, kappa=kappa, alpha=alpha)
+    plan = searcher.ask(NoSignals())
+    for _ in range(2):
+        searcher.tell(_judged(plan))  # the same plan again: points that hardly differ
+    assert {len(skipped_by(trial.plan)) for trial in _tried(searcher, 6)} == {COUNT}
+
+
 def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "bayes_opt", None)
     with pytest.raises(UsageError, match=r"pip install \"skipstone\[search\]\".*beta=0"):

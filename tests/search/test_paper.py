@@ -94,6 +94,23 @@ def test_it_ends_by_number_patience_or_a_match_good_enough_and_then_nothing_is_t
     assert tuner.work(_state(60)) == 0.0
 
 
+def test_it_tells_what_is_drafted_with_how_well_it_matched_and_whether_the_search_goes_on(judge):
+    judge(16, 24, 8)
+    tuner = _tuner(candidates=3)
+    assert tuner.told() == "drafting without 5 attention and 4 MLP sublayers, not tried yet; still searching"
+    _work(tuner, 2)
+    attn, mlp = len(tuner.plan.skip_attn), len(tuner.plan.skip_mlp)
+    what = f"drafting without {attn} attention and {mlp} MLP sublayers, matchness 0.75"
+    assert tuner.told() == f"{what}, the best of 2 candidates tried; still searching"
+    _work(tuner, 1)
+    assert tuner.told() == f"{what}, the best of 3 candidates tried; frozen"
+
+
+def test_a_model_too_shallow_tells_that_nothing_is_drafted():
+    told = PaperTuner(3, PaperOptions()).told()
+    assert told == "not drafting: of 3 layers 2 sublayers may be skipped, and r=0.45 of them is none"
+
+
 def test_the_time_it_takes_is_counted(judge):
     judge(5)
     ticks = iter(range(1000))
@@ -118,6 +135,11 @@ def test_random_candidates_alone_need_no_library(monkeypatch: pytest.MonkeyPatch
         _tuner(every=25)
 
 
+def test_what_the_gaussian_process_assumes_is_given_to_it():
+    searcher = _tuner(every=2, kappa=0.5, alpha=0.25)._searcher
+    assert (searcher.kappa, searcher.alpha) == (0.5, 0.25)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -131,6 +153,13 @@ def test_random_candidates_alone_need_no_library(monkeypatch: pytest.MonkeyPatch
         {"patience": 0},
         {"tolerance": 1.1},
         {"tolerance": float("nan")},
+        {"kappa": -0.1},
+        {"kappa": float("inf")},
+        {"kappa": float("nan")},
+        {"alpha": 0.0},
+        {"alpha": -1e-2},
+        {"alpha": float("inf")},
+        {"alpha": float("nan")},
     ],
 )
 def test_constants_that_leave_nothing_to_search_are_refused(options: dict[str, float]):

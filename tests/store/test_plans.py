@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from skipstone.errors import CheckpointError, PlanError, StoreError, UsageError
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found, Warm
 from skipstone.store import KeptPlan, ModelPlans, PlanShelf, all_plans, change_plans, imported, load_plans
+from skipstone.store import plans as plans_module
+from skipstone.store.atomic import locked
+from skipstone.store.plans import read_plans
 
 PRINT, OTHER = "0a" * 16, "1b" * 16
 PLAN = LayerPlan.skipping(6, attn=[1, 2, 4], mlp=[2])
@@ -82,6 +86,43 @@ def test_the_file_is_written_where_there_is_news_only(tmp_path: Path, said: Any)
     assert path.exists()
 
 
+def test_a_plan_seen_long_is_not_replaced_by_the_same_plan_seen_briefly(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000))
+    path = tmp_path / f"{PRINT}.json"
+    before = path.stat().st_mtime_ns, path.stat().st_ino
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=40, speed=3.0, acceptance=0.1))
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == before  # not even written again
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=200_000, acceptance=0.8))
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert (plans.task("").tokens, plans.task("").acceptance) == (200_000, 0.8)
+
+
+def test_a_brief_look_adds_what_was_not_known_of_a_plan(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000, settled=False))
+    shelf(tmp_path, said, "there").put("", replace(FOUND, tokens=40))
+    plans = load_plans(tmp_path, PRINT, said)
+    assert plans is not None
+    assert (plans.task("").tokens, plans.task("").settled) == (100_000, True)
+    assert set(plans.task("").promises) == {"here", "there"}
+
+
+def test_another_plan_takes_the_place_of_one_seen_longer(tmp_path: Path, said: Any) -> None:
+    shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000))
+    shelf(tmp_path, said).put("", replace(FOUND, plan=LayerPlan.skipping(6, mlp=[1]), tokens=40))
+    assert shelf(tmp_path, said).get("") == Warm(LayerPlan.skipping(6, mlp=[1]), settled=True)
+
+
+def test_a_plan_that_could_not_be_written_is_written_at_the_next_generation(tmp_path: Path, said: Any) -> None:
+    folder = tmp_path / "plans"
+    folder.write_text("in the way")
+    one = shelf(folder, said)
+    one.put("", FOUND)
+    folder.unlink()
+    one.put("", FOUND)
+    assert one.get("") == Warm(PLAN, settled=True)
+
+
 def test_what_is_written_is_read_as_it_was(tmp_path: Path, said: Any) -> None:
     written(tmp_path, kept(), said)
     again = load_plans(tmp_path, PRINT, said)
@@ -142,6 +183,69 @@ def test_a_damaged_file_is_told_set_aside_and_started_afresh(tmp_path: Path, sai
     one.put("stories", FOUND)
     assert one.get("stories") == Warm(PLAN, settled=True)
     assert len(said) == 1
+
+
+def test_the_line_says_where_a_damaged_file_went(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    path.write_text("{")
+    assert load_plans(tmp_path, PRINT, said) is None
+    assert said[0].endswith(f"set aside as {tmp_path / f'.{path.name}.damaged'}")
+
+
+def test_a_file_that_another_process_has_mended_meanwhile_is_read_not_set_aside(
+    tmp_path: Path, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, kept(), said)
+    good, plans, reads = path.read_text(), read_plans(path), list[Path]()
+    path.write_text("{")
+
+    def mended_after(file: Path) -> ModelPlans:
+        reads.append(file)
+        try:
+            return read_plans(file)
+        finally:
+            path.write_text(good)
+
+    monkeypatch.setattr(plans_module, "read_plans", mended_after)
+    assert load_plans(tmp_path, PRINT, said) == plans
+    assert (len(reads), said) == (2, [])
+    assert not (tmp_path / f".{path.name}.damaged").exists()
+
+
+def test_nothing_is_set_aside_while_another_process_writes(tmp_path: Path, said: Any) -> None:
+    path = written(tmp_path, kept(), said)
+    good, plans = path.read_text(), read_plans(path)
+    path.write_text("{")
+    with ThreadPoolExecutor(1) as pool:
+        with locked(path, said):
+            reader = pool.submit(load_plans, tmp_path, PRINT, said)
+            assert not wait([reader], timeout=0.3).done
+            path.write_text(good)
+        assert reader.result(timeout=30) == plans
+
+
+def test_a_damaged_file_whose_lock_cannot_be_had_is_told_and_stops_nothing(
+    tmp_path: Path, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, kept(), said)
+    path.write_text("{")
+    lock = tmp_path / f".{path.name}.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    assert load_plans(tmp_path, PRINT, said) is None
+    assert len(said) == 1
+    assert str(path) in said[0]
+    assert path.read_text() == "{"
+
+
+def test_files_that_are_no_plan_files_by_their_name_are_left_alone(tmp_path: Path, said: Any) -> None:
+    written(tmp_path, kept(), said)
+    strays = [tmp_path / name for name in ("notes.json", "mine.json", f"{PRINT}-copy.json", f"{PRINT.upper()}.json")]
+    for stray in strays:
+        stray.write_text("{")
+    assert [plans.model for plans in all_plans(tmp_path, said)] == ["tiny"]
+    assert not said
+    assert all(stray.read_text() == "{" for stray in strays)
 
 
 def test_a_file_of_a_newer_version_is_left_alone_and_told_once(tmp_path: Path, said: Any) -> None:

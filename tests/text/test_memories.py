@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from skipstone.text.memories import Memories
@@ -15,6 +16,10 @@ class Remembering:
         self.memory = memory
 
 
+class WithPreset:
+    preset_task = "a"
+
+
 def test_a_drafter_goes_on_from_what_one_of_its_name_and_options_found() -> None:
     memories = Memories()
     first, second, other = Remembering(), Remembering(), Remembering()
@@ -22,6 +27,15 @@ def test_a_drafter_goes_on_from_what_one_of_its_name_and_options_found() -> None
         memories.give(spec, drafter)
     assert second.memory is first.memory
     assert other.memory is not first.memory
+
+
+def test_presets_are_looked_at_by_one_thread_at_a_time() -> None:
+    memories = Memories()
+    with ThreadPoolExecutor(2) as pool:
+        with memories._lock:
+            waiting = [pool.submit(memories.told), pool.submit(memories.give, "exit:task=a", WithPreset())]
+            assert not wait(waiting, timeout=0.2).done
+        assert not wait(waiting, timeout=30).not_done
 
 
 def test_a_label_for_each_user_makes_no_memory_grow_for_ever_and_what_is_used_stays() -> None:

@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from ..text.prompt import Prompt
 
 
-def show_json(pieces: Iterable[Piece], about: dict[str, Any]) -> None:
-    """One JSON object a text, in order, each as soon as it is there; ``about`` goes into all of them."""
+def show_json(pieces: Iterable[Piece], about: dict[str, Any], told: Callable[[], list[str]] = list) -> None:
+    """One JSON object a text, in order, each as soon as it is there; ``about`` goes into all of them.
+
+    ``told``: what drafters have to say by then, a line each.
+    """
     from ..text.in_order import in_order
 
     for piece in in_order(pieces):
         if piece.generation is not None:
-            print(json.dumps({**about, "index": piece.index, **piece.generation.to_json()}), flush=True)
+            answer = {**about, "index": piece.index, **piece.generation.to_json(), "told": told()}
+            print(json.dumps(answer), flush=True)
 
 
 def show_text(pieces: Iterable[Piece], heading: Callable[[int], str] | None = None) -> list[Generation]:

@@ -95,7 +95,7 @@ class Job:
 
         pieces = model.stream_batch(prompts, rows=self.rows, **self.settings)
         if self.as_json:
-            show_json(pieces, {"model": self.model, "drafter": self.drafter})
+            show_json(pieces, {"model": self.model, "drafter": self.drafter}, model.told)
             return
         done = show_text(pieces, None if len(prompts) == 1 and self.prompts is None and samples == 1 else heading)
         for line in [figures(done), *model.told()]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ..errors import StoreError
+from ..search.found import Found
 from ..store import PlanShelf
 from ..text.language_model import LanguageModel
 from ..text.progress import to_stderr
@@ -18,15 +21,24 @@ from .kept_text import description
 
 
 def tune_now(model: LanguageModel, prompts: Sequence[Prompt], task: str, tokens: int, as_json: bool) -> None:
-    """However the search ends, what it found is kept and shown. Raises StoreError where it cannot be kept."""
+    """However the search ends, what it found is shown and kept. Raises StoreError where it cannot be kept."""
     tuning = Tuning(model, task, tokens)
     try:
         _search(tuning, prompts)
     except BaseException:
-        if tuning.found is not None:
-            _keep(tuning, as_json)
+        _save(tuning, as_json)
         raise
     _keep(tuning, as_json)
+
+
+def _save(tuning: Tuning, as_json: bool) -> None:
+    """What was found before something else ended the search: that is what the command fails with."""
+    if tuning.found is None:
+        return
+    try:
+        _keep(tuning, as_json)
+    except StoreError as error:
+        to_stderr(f"the plan found is not kept: {error}")
 
 
 def _search(tuning: Tuning, prompts: Sequence[Prompt]) -> None:
@@ -61,11 +73,27 @@ def _keep(tuning: Tuning, as_json: bool) -> None:
     if found is None or not isinstance(shelf, PlanShelf):
         print(json.dumps({"kept": None, **about}) if as_json else _nothing(tuning))
         return
-    kept = shelf.keep(task, found)
-    if as_json:
-        print(json.dumps({"kept": {"task": task, **kept.task(task).to_json()}, **about}))
-    else:
-        print(description(kept, task))
+    keep = _keep_and_say if as_json else _say_and_keep
+    keep(shelf, task, found, about)
+
+
+def _say_and_keep(shelf: PlanShelf, task: str, found: Found, about: Mapping[str, Any]) -> None:
+    """Shown first: keeping may fail, or wait for another process. Kept also where nobody reads."""
+    try:
+        print(description(shelf.to_keep(task, found), task), flush=True)
+    finally:
+        shelf.keep(task, found)
+
+
+def _keep_and_say(shelf: PlanShelf, task: str, found: Found, about: Mapping[str, Any]) -> None:
+    """One object that says whether it was kept; where it was not, ``found`` is what there was to keep."""
+    try:
+        kept = shelf.keep(task, found)
+    except BaseException:
+        plan = shelf.to_keep(task, found).task(task)
+        print(json.dumps({"kept": None, "found": {"task": task, **plan.to_json()}, **about}), flush=True)
+        raise
+    print(json.dumps({"kept": {"task": task, **kept.task(task).to_json()}, **about}))
 
 
 def _nothing(tuning: Tuning) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -74,14 +74,15 @@ class Backbone:
         """By tapped layer: [n, H] that entered it at ``nodes`` of row number ``place``."""
         return {layer: torch.cat(parts, dim=1)[place, nodes] for layer, parts in self.tapped.items()}
 
-    def draft(self, widths: tuple[int, ...] | None = None) -> Draft:
+    def draft(self, widths: tuple[int, ...] | None = None, ends: Mapping[int, int] | None = None) -> Draft:
         """The comb of backbone and siblings; what a row's limits leave no use for is not live.
 
         ``widths`` are how many of the choices to keep at each depth, and how many depths: all but the last have run.
+        ``ends``: by row the depth that its draft ends at, where others go on.
         """
         state = self.state
         self.picks = self.picks if widths is None else self.picks[: len(widths)]  # the list itself is another's too
-        wanted = self._wanted()
+        wanted = self._wanted(ends or {})
         widths = self._shared(wanted) if widths is None else widths
         topology = Topology.comb(widths)
         siblings = [
@@ -89,18 +90,22 @@ class Backbone:
             for b in range(len(state.rows))
         ]
         rows = [[p, *c, *s] for p, c, s in zip(state.pending, self.chosen, siblings, strict=True)]
-        usable = torch.tensor(state.limits.depths).clamp_min(0)[:, None]
+        deepest = [min(depth, (ends or {}).get(b, depth)) for b, depth in enumerate(state.limits.depths)]
+        usable = torch.tensor(deepest).clamp_min(0)[:, None]
         live = topology.depths <= usable
         if self.bands is not None:
             live = live & _kept(wanted, widths)
         device = state.network.device
         return Draft(topology, torch.tensor(rows, device=device), live.to(device), probs=self._probs())
 
-    def _wanted(self) -> list[list[int]]:
-        """Choices by depth and row."""
+    def _wanted(self, ends: Mapping[int, int]) -> list[list[int]]:
+        """Choices by depth and row; one, the backbone's, behind the end of a row's draft."""
         if self.bands is None:
             return [[len(pick.tokens) for pick in picks] for picks in self.picks]
-        return [[min(self.bands(pick), len(pick.tokens)) for pick in picks] for picks in self.picks]
+        return [
+            [min(self.bands(p), len(p.tokens)) if depth <= ends.get(b, depth) else 1 for b, p in enumerate(picks)]
+            for depth, picks in enumerate(self.picks, 1)
+        ]
 
     def _shared(self, wanted: list[list[int]]) -> tuple[int, ...]:
         """Choices by depth that all rows have nodes for; the shallow depths come first where room is short."""

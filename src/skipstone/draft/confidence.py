@@ -8,14 +8,21 @@ from ..accept import Pick
 from ..search.calibration import Calibration
 
 
-@dataclass(frozen=True)
+@dataclass
 class BelowThreshold:
-    """SWIFT's early stop: at the first token that no row gives more than ``epsilon`` (which is drafted still)."""
+    """SWIFT's early stop: once every row had a token less probable than ``epsilon`` (which is drafted still).
+
+    ``ends``: by row the depth of its first one, where its own draft ends.
+    """
 
     epsilon: float
+    ends: dict[int, int] = field(default_factory=dict)
 
     def __call__(self, picks: list[list[Pick]]) -> bool:
-        return all(pick.confidence < self.epsilon for pick in picks[-1])
+        for place, pick in enumerate(picks[-1]):
+            if pick.confidence < self.epsilon:
+                self.ends.setdefault(place, len(picks))
+        return len(self.ends) == len(picks[-1])
 
 
 @dataclass

@@ -27,6 +27,10 @@ class SwiftDrafter:
         r: float = field(default=0.45, metadata={"help": "share of the sublayers that is skipped, 0 to 0.9"})
         gamma: int = field(default=32, metadata={"help": "verified tokens that a candidate is tried on"})
         beta: int = field(default=25, metadata={"help": "every how manieth candidate is Bayesian; 0: all are random"})
+        kappa: float = field(
+            default=2.5, metadata={"help": "what an unknown is worth to Bayesian candidates, 0 or more"}
+        )
+        alpha: float = field(default=1e-2, metadata={"help": "variance of a matchness by chance, to the same, above 0"})
         candidates: int = field(default=1000, metadata={"help": "tried at most"})
         patience: int = field(default=300, metadata={"help": "candidates without improvement that end the search"})
         tolerance: float = field(default=0.95, metadata={"help": "matchness above which the search ends"})
@@ -53,9 +57,8 @@ class SwiftDrafter:
                 raise UsageError(f"swift: {error}") from None
 
         def search(self) -> PaperOptions:
-            return PaperOptions(
-                self.r, self.gamma, self.beta, self.candidates, self.patience, self.tolerance, self.seed
-            )
+            ends = (self.candidates, self.patience, self.tolerance)
+            return PaperOptions(self.r, self.gamma, self.beta, *ends, self.seed, self.kappa, self.alpha)
 
         def widths(self) -> Bands | None:
             return Bands.read(self.bands, self.edges)
@@ -99,7 +102,7 @@ class SwiftDrafter:
         if depth == 0:
             return state.nothing()
         enough = BelowThreshold(options.epsilon)
-        return Backbone(state, plan, depth, self.head, enough=enough, bands=self.bands).draft()
+        return Backbone(state, plan, depth, self.head, enough=enough, bands=self.bands).draft(ends=enough.ends)
 
     def observe(self, record: StepRecord) -> None:
         self.head.observe(record)

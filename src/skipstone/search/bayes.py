@@ -13,8 +13,6 @@ from .random_choice import RandomSearcher
 from .searcher import Signals, Trial
 from .sublayer import plan_without, searchable, skipped_by
 
-_KAPPA = 2.5  # how much an unknown is worth: UCB = mean + κ · deviation
-_ALPHA = 1e-2  # noise of a matchness
 _HAIR = 1e-6
 
 
@@ -22,20 +20,23 @@ _HAIR = 1e-6
 class BayesSearcher:
     """Every ``every``-th plan is the most promising one for matchness, the others are random; all are learnt from.
 
-    Raises UsageError where the library for it is not installed.
+    ``kappa``: how much an unknown is worth, the bound being mean + κ · deviation. ``alpha``: variance of a matchness by
+    chance. Raises UsageError where the library for it is not installed.
     """
 
     num_layers: int
     count: int
     every: int = 25
     seed: int = 0
+    kappa: float = 2.5
+    alpha: float = 1e-2
     _asked: int = 0
     _random: RandomSearcher = field(init=False)
     _process: GaussianProcess = field(init=False)
 
     def __post_init__(self) -> None:
         self._random = RandomSearcher(self.num_layers, self.count, self.seed)
-        self._process = GaussianProcess(len(searchable(self.num_layers)), self.seed)
+        self._process = GaussianProcess(len(searchable(self.num_layers)), self.seed, self.kappa, self.alpha)
 
     def ask(self, signals: Signals) -> LayerPlan | None:
         self._asked += 1
@@ -57,12 +58,12 @@ class BayesSearcher:
 class GaussianProcess:
     """The library ``bayesian-optimization`` over the unit cube of ``size`` dimensions."""
 
-    def __init__(self, size: int, seed: int) -> None:
+    def __init__(self, size: int, seed: int, kappa: float, alpha: float) -> None:
         library = _library()
         cube = {f"{n:05d}": (0.0, 1.0) for n in range(size)}
-        ucb = library.acquisition.UpperConfidenceBound(kappa=_KAPPA)
+        ucb = library.acquisition.UpperConfidenceBound(kappa=kappa)
         self._optimizer = library.BayesianOptimization(None, cube, ucb, random_state=seed % (1 << 32), verbose=0)
-        self._optimizer.set_gp_params(alpha=_ALPHA)
+        self._optimizer.set_gp_params(alpha=alpha)
         self._seen: Counter[tuple[float, ...]] = Counter()
 
     def register(self, point: Sequence[float], value: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from threading import RLock
 from time import perf_counter
 from typing import Any
@@ -27,7 +28,10 @@ _EVENTS = 4096
 
 @dataclass(frozen=True)
 class PaperOptions:
-    """The paper's symbols: ``ratio`` r, ``window`` γ, ``every`` β (0: random choices only), ``candidates`` S."""
+    """The paper's symbols: ``ratio`` r, ``window`` γ, ``every`` β (0: random choices only), ``candidates`` S.
+
+    ``kappa`` and ``alpha`` as in ``BayesSearcher``.
+    """
 
     ratio: float = 0.45
     window: int = 32
@@ -36,6 +40,8 @@ class PaperOptions:
     patience: int = 300
     tolerance: float = 0.95
     seed: int = 0
+    kappa: float = 2.5
+    alpha: float = 1e-2
 
     def __post_init__(self) -> None:
         if not 0 <= self.ratio <= 0.9:
@@ -48,6 +54,9 @@ class PaperOptions:
         if self.every < 0 or not 0 <= self.tolerance <= 1:
             given = f"beta={self.every} and tolerance={self.tolerance}"
             raise UsageError(f"{given}: use 0 or more, and a matchness from 0 to 1")
+        if not (0 <= self.kappa < inf and 0 < self.alpha < inf):
+            given = f"kappa={self.kappa} and alpha={self.alpha}"
+            raise UsageError(f"{given}: use a finite kappa of 0 or more, and a finite alpha above 0")
 
 
 @dataclass
@@ -81,11 +90,23 @@ class PaperTuner:
         options = self.options
         if options.every == 0:
             return RandomSearcher(self.num_layers, count, options.seed)
-        return BayesSearcher(self.num_layers, count, options.every, options.seed)
+        return BayesSearcher(self.num_layers, count, options.every, options.seed, options.kappa, options.alpha)
 
     @property
     def searching(self) -> bool:
         return self._searcher is not None
+
+    def told(self) -> str:
+        """In one line, what is drafted with, how well it matched, and whether the search goes on."""
+        plan, best, layers = self.plan, self.best, self.num_layers
+        if plan is None:
+            parts, ratio = len(searchable(layers)), self.options.ratio
+            return f"not drafting: of {layers} layers {parts} sublayers may be skipped, and r={ratio} of them is none"
+        seen = "not tried yet"
+        if best is not None:
+            seen = f"matchness {best.matchness:.2f}, the best of {self._trials} candidates tried"
+        left_out = f"{len(plan.skip_attn)} attention and {len(plan.skip_mlp)} MLP sublayers"
+        return f"drafting without {left_out}, {seen}; {'still searching' if self.searching else 'frozen'}"
 
     def work(self, state: DraftState) -> float:
         """Try one candidate, once a text has γ verified tokens. Seconds it took."""

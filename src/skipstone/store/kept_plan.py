@@ -37,12 +37,22 @@ class KeptPlan:
 
     @classmethod
     def of(cls, found: Found, machine: str, before: KeptPlan | None = None) -> KeptPlan:
-        """``before``, what was kept until now, still promises elsewhere what it did where the plan is the same."""
+        """``before``, what was kept until now, still promises elsewhere what it did where the plan is the same.
+
+        Where it is, and was seen as long as ``found`` or longer, its figures stay: only what it lacks is added.
+        """
+        if before is not None and before.plan == found.plan and before.tokens >= found.tokens:
+            return before._with(found, machine)
         elsewhere = {} if before is None or before.plan != found.plan else before.promises
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         promises = {**elsewhere, machine: Promise(found.speed, found.depth)}
         figures = (found.matchness, found.acceptance, found.tokens, found.settled)
         return cls(found.plan, *figures, now, version("skipstone"), promises)
+
+    def _with(self, found: Found, machine: str) -> KeptPlan:
+        """The same figures, with the promise of a machine that gave none yet, and with the end of the search."""
+        promises = {machine: Promise(found.speed, found.depth), **self.promises}
+        return replace(self, settled=self.settled or found.settled, promises=promises)
 
     @property
     def warm(self) -> Warm:

@@ -94,9 +94,13 @@ class ModelPlans:
         for label in (*tasks, *exits):
             check_label(label)
         fingerprint = text(entry, "fingerprint")
-        if not re.fullmatch("[0-9a-f]{32}", fingerprint):
+        if not _is_fingerprint(fingerprint):
             raise UsageError(f'"{fingerprint[:40]}" is no fingerprint')
         return cls(fingerprint, layers, text(entry, "model"), tasks, exits)
+
+
+def _is_fingerprint(given: str) -> bool:
+    return re.fullmatch("[0-9a-f]{32}", given) is not None
 
 
 def shown(task: str) -> str:
@@ -106,28 +110,54 @@ def shown(task: str) -> str:
 
 def load_plans(folder: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
     """What is kept of the model, or None. A file that cannot be used is told; a damaged one is set aside."""
-    try:
-        return _load(folder, fingerprint, progress)
-    except NewerPlans as error:
-        progress(str(error))
-        return None
-
-
-def _load(folder: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
-    """Raises NewerPlans."""
     path = plans_file(folder, fingerprint)
     try:
+        return _plans_of(path, fingerprint)
+    except NewerPlans as error:
+        progress(str(error))
+    except OSError as error:
+        progress(_unusable(path, error))
+    except UsageError as error:
+        return _load_again(path, fingerprint, progress, error)
+    return None
+
+
+def _load_again(path: Path, fingerprint: str, progress: Callable[[str], None], damage: UsageError) -> ModelPlans | None:
+    """With the lock: another process may have put a sound file in the place of a damaged one."""
+    try:
+        with disk_errors(path), locked(path, progress):
+            return _load(path, fingerprint, progress)
+    except NewerPlans as error:
+        progress(str(error))
+    except StoreError as error:
+        progress(f"{_unusable(path, damage)}; it stays where it is, as it cannot be locked ({error})")
+    return None
+
+
+def _load(path: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
+    """For who holds the lock of the file. Raises NewerPlans."""
+    try:
+        return _plans_of(path, fingerprint)
+    except OSError as error:  # the plans may be whole
+        progress(_unusable(path, error))
+    except UsageError as error:
+        progress(f"{_unusable(path, error)}; {_discarded(path)}")
+    return None
+
+
+def _plans_of(path: Path, fingerprint: str) -> ModelPlans | None:
+    """None where there is no file. Raises OSError, UsageError, PlanError and NewerPlans."""
+    try:
         plans = read_plans(path)
-        if plans.fingerprint != fingerprint:
-            raise UsageError(f"its plans are of another model, {plans.fingerprint}")
-        return plans
     except FileNotFoundError:
         return None
-    except (OSError, UsageError) as error:
-        progress(f"{path}: kept plans cannot be used ({error})")
-        if isinstance(error, UsageError):  # else they may be whole
-            _discard(path, progress)
-        return None
+    if plans.fingerprint != fingerprint:
+        raise UsageError(f"its plans are of another model, {plans.fingerprint}")
+    return plans
+
+
+def _unusable(path: Path, error: Exception) -> str:
+    return f"{path}: kept plans cannot be used ({error})"
 
 
 def read_plans(path: Path) -> ModelPlans:
@@ -151,10 +181,13 @@ def _format(entry: Any) -> int:
 
 
 def all_plans(folder: Path, progress: Callable[[str], None]) -> list[ModelPlans]:
-    """What is kept of every model, by name. Raises StoreError where the folder cannot be read."""
+    """What is kept of every model, by name. Raises StoreError where the folder cannot be read.
+
+    Files that are not called by a fingerprint are somebody else's.
+    """
     with disk_errors(folder):
         names = sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
-    found = (load_plans(folder, name, progress) for name in names)
+    found = (load_plans(folder, name, progress) for name in names if _is_fingerprint(name))
     return sorted((plans for plans in found if plans is not None), key=lambda plans: (plans.model, plans.fingerprint))
 
 
@@ -163,15 +196,18 @@ def change_plans(
 ) -> ModelPlans:
     """Read, change and write the plans of the model of ``empty`` while no other process does; without tasks they go.
 
+    What did not change is not written.
+
     Raises StoreError where the disk is full or cannot be written, or a newer version keeps the model's plans, and what
     ``change`` raises.
     """
     path = plans_file(folder, empty.fingerprint)
     with disk_errors(path), locked(path, progress):
-        changed = change(_load(folder, empty.fingerprint, progress) or empty)
-        if changed.labels:
+        before = _load(path, empty.fingerprint, progress)
+        changed = change(before or empty)
+        if changed.labels and changed != before:
             write_json(path, changed.to_json())
-        else:
+        elif not changed.labels:
             path.unlink(missing_ok=True)
     return changed
 
@@ -180,11 +216,12 @@ def plans_file(folder: Path, fingerprint: str) -> Path:
     return folder / f"{fingerprint}.json"
 
 
-def _discard(path: Path, progress: Callable[[str], None]) -> None:
+def _discarded(path: Path) -> str:
+    """Where the file is now."""
     try:
-        set_aside(path)
+        return f"set aside as {set_aside(path)}"
     except OSError as error:
-        progress(f"{path}: cannot be set aside ({error.strerror})")
+        return f"it cannot be set aside ({error.strerror})"
 
 
 def imported(path: Path, model: ModelPlans) -> ModelPlans:

@@ -61,10 +61,18 @@ class PlanShelf:
             self._tell(f"the exit preset is not kept: {error}")
 
     def keep(self, task: str, found: Found) -> ModelPlans:
-        """All that is kept of the model after this. Raises StoreError where it cannot be written."""
+        """All that is kept of the model after this, for this task the plan in the form that was seen longest.
+
+        Raises StoreError where it cannot be written.
+        """
         empty = self._identified("the plan found")
-        self._written[task] = found
-        return change_plans(self.folder, empty, lambda plans: self._changed(plans, task, found), self._tell)
+        plans = change_plans(self.folder, empty, lambda plans: self._changed(plans, task, found), self._tell)
+        self._written[task] = found  # only now: what failed is tried again
+        return plans
+
+    def to_keep(self, task: str, found: Found) -> ModelPlans:
+        """The plan as it would be kept, for readers: nothing is read or written, and the model may be unknown."""
+        return self._changed(self._empty or ModelPlans("unknown", self.layers), task, found)
 
     def keep_exit(self, task: str, preset: ExitPreset) -> ModelPlans:
         """The same for an exit preset. Raises PlanError for one that the model has no layers for."""

@@ -65,9 +65,10 @@ class Memories:
 
     def told(self) -> list[str]:
         """What drafters found out, a line each, those that say so."""
-        presets = [f"{spec}: {_told_of(preset)}" for spec, preset in self._presets.items()]
-        memories = list(self._by_spec.items())
-        return presets + [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
+        with self._lock:
+            presets, memories = list(self._presets.items()), list(self._by_spec.items())
+        drafted_as = [f"{spec}: {_told_of(preset)}" for spec, preset in presets]
+        return drafted_as + [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
 
     def keep(self, drafter: Any) -> None:
         """The plan it found, if any, for other processes. One that was not given its memory here is its owner's."""
@@ -79,9 +80,10 @@ class Memories:
 
     def _preset(self, spec: str, task: str, drafter: Any) -> None:
         """Draft as the preset of the task says, and say whether there is one."""
-        if spec not in self._presets:
-            _last(self._presets, spec, None if self.plans is None else self.plans.get_exit(task))
-        preset = self._presets[spec]
+        with self._lock:
+            if spec not in self._presets:
+                _last(self._presets, spec, None if self.plans is None else self.plans.get_exit(task))
+            preset = self._presets[spec]
         if preset is not None:
             drafter.use(preset)
 
