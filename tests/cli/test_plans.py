@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,7 @@ def test_an_interrupted_search_keeps_what_it_found(
     def interrupted(self: Tuning) -> None:
         look(self)
         if self.found is not None:
+            self.found = replace(self.found, settled=False)  # whatever the search had come to by then
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Tuning, "_look", interrupted)

@@ -1,6 +1,7 @@
 """Search while text is generated, on models whose best plan is known and steps whose costs are."""
 
 import gc
+import json
 import weakref
 from typing import Any
 
@@ -290,3 +291,20 @@ def test_time_for_the_books_is_told_with_that_for_trials() -> None:
     assert sum(record.timing.search_s for record in sink.records) == pytest.approx(
         (budget.spent_ms + budget.kept_ms) / 1e3, rel=0.01
     )
+
+
+def test_a_search_is_reported_candidate_by_candidate() -> None:
+    network = fit(skip_form(SHAPE, attn=6).model)[0]
+    drafter = _generous(network)
+    assert drafter.memory is not None
+    assert drafter.memory.report().phase == "optimisation"
+    _decode(network, drafter, 120)
+    report = drafter.memory.report()
+    assert report.plan == _tuner(drafter).plan is not None
+    trials = [event for event in report.events if event.what == "trial"]
+    assert len(trials) > 1
+    assert all(event.speed > 0 and event.of >= event.hits for event in trials)
+    assert 0 < report.search_ms < report.ran_ms
+    told = json.loads(json.dumps(report.to_json()))
+    assert told["plan"]["attn"] == sorted(report.plan.skip_attn)
+    assert [event["what"] for event in told["events"]] == [event.what for event in report.events]

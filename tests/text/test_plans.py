@@ -95,8 +95,9 @@ def test_a_plan_found_is_kept_and_tried_first_by_the_next_process(load: Any) -> 
     assert trial.plan == kept.plan
 
 
-def test_a_settled_plan_that_pays_ends_the_search_with_one_trial(load: Any) -> None:
+def test_a_settled_plan_that_pays_ends_the_search_with_one_trial(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = _found(load)
+    monkeypatch.setattr("skipstone.search.tuner.replay", lambda state, window, plan: len(window))
     model, _ = warm_model(load, Warm(kept.plan, settled=True))
     drafter = model.make(DRAFTER)
     generate(model, tokens=60)
@@ -164,7 +165,7 @@ def test_a_model_tells_what_is_drafted_with_or_why_nothing_is(load: Any) -> None
     model = load()
     assert model.told() == []
     generate(model, tokens=2)
-    assert model.told() == [f"{DRAFTER}: not drafting: too little text so far to try anything on"]
+    assert model.told() == [f"{DRAFTER}: not drafting: no text so far was long enough to try anything on (32 tokens)"]
     generate(model)
     (told,) = model.told()
     assert told.startswith(f"{DRAFTER}: drafting without ")

@@ -69,7 +69,8 @@ def _news(tuning: Tuning) -> str:
 def _keep(tuning: Tuning, as_json: bool) -> None:
     found, shelf, task = tuning.found, tuning.model.plans, tuning.task
     best = None if tuning.best is None else tuning.best.speed
-    about = {"trials": tuning.trials, "best_speed": best, "settled": tuning.settled}
+    figures = {"trials": tuning.trials, "best_speed": best, "settled": tuning.settled}
+    about: dict[str, Any] = {**figures, "search": tuning.tuner.report().to_json()}
     if found is None or not isinstance(shelf, PlanShelf):
         print(json.dumps({"kept": None, **about}) if as_json else _nothing(tuning))
         return

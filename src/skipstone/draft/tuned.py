@@ -12,6 +12,7 @@ from ..search.calibration import Calibration
 from ..search.choice import Choice
 from ..search.found import Found
 from ..search.pace import Expected
+from ..search.report import SearchReport
 from ..search.tuner import Tuner
 from ..telemetry import StepRecord
 from ..tree import Draft
@@ -32,6 +33,11 @@ class Learnt:
         """In one line, what is drafted with, or why nothing is."""
         with self.lock:
             return self.tuner.told()
+
+    def report(self) -> SearchReport:
+        """All that happened, candidate by candidate."""
+        with self.lock:
+            return self.tuner.report()
 
     @property
     def found(self) -> Found | None:

@@ -19,6 +19,7 @@ from .budget import Budget
 from .event import Event
 from .random_choice import RandomSearcher
 from .replay import replay
+from .report import SearchReport
 from .searcher import NoSignals, Searcher, Trial
 from .sublayer import Sublayer, count_at, plan_without, searchable, skipped_by
 from .window import Window
@@ -107,6 +108,11 @@ class PaperTuner:
             seen = f"matchness {best.matchness:.2f}, the best of {self._trials} candidates tried"
         left_out = f"{len(plan.skip_attn)} attention and {len(plan.skip_mlp)} MLP sublayers"
         return f"drafting without {left_out}, {seen}; {'still searching' if self.searching else 'frozen'}"
+
+    def report(self) -> SearchReport:
+        """All that happened, candidate by candidate."""
+        with self.lock:
+            return SearchReport.of(self.searching, self.plan, self.events, self.tokens, self.budget)
 
     def work(self, state: DraftState) -> float:
         """Try one candidate, once a text has γ verified tokens. Seconds it took."""

@@ -22,6 +22,7 @@ from .pace import Pace
 from .pricing import Forecast, PriceList, Pricing, costs_of
 from .ranking import Rankings
 from .replay import replay
+from .report import SearchReport
 from .searcher import Searcher, Trial
 from .trust import MARGIN, Trust
 from .tuner_options import TunerOptions
@@ -66,7 +67,7 @@ class Tuner:
     drops: int = 0  # of plans that stopped paying
     priced_out: bool = False  # the plan in use does not pay for the rows and context of now
     trust: Trust = field(default_factory=Trust)
-    _forecast: Forecast | None = None  # for the plan of now
+    _shown: Found | None = None
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _prices: PriceList = field(default_factory=PriceList)
     _rankings: Rankings = field(default_factory=Rankings)
@@ -88,14 +89,16 @@ class Tuner:
         """In one line, what is drafted with, or why nothing is."""
         return told(self)
 
+    def report(self) -> SearchReport:
+        """All that happened, candidate by candidate."""
+        return SearchReport.of(self.searching, self.plan, self.events, self.tokens, self.budget)
+
     @property
     def found(self) -> Found | None:
-        """The plan in use, with what it showed; None until its own drafts have shown it."""
-        use, forecast = self.use, self._forecast
-        if use is None or forecast is None or use.judged < _SHOWN:
-            return None
-        figures = (forecast.depth, forecast.speed, use.trial.matchness, use.recent.share)
-        return Found(use.plan, *figures, self.tokens, settled=not self.searching)
+        """The newest plan that its own drafts have shown to pay, unless it has stopped paying since."""
+        shown = self._shown
+        settled = shown is not None and shown.plan == self.plan and not self.searching
+        return None if shown is None else replace(shown, settled=settled)
 
     # what to draft with
 
@@ -120,7 +123,9 @@ class Tuner:
             found = Forecast(min(found.depth, deepest), found.speed)
         elif (before := self._better_before(pricing, found)) is not None:
             return self._return(before, state)
-        self._forecast = found
+        if use.judged >= _SHOWN:
+            seen = (use.trial.matchness, use.recent.share, self.tokens)
+            self._shown = Found(use.plan, found.depth, found.speed, *seen, settled=False)
         return Choice(use.plan, found.depth, use.recent.share, found.speed / pricing.plain, pricing, deepest)
 
     def _give_up(self, state: DraftState) -> Choice | None:
@@ -268,12 +273,12 @@ class Tuner:
         if self.use is not None and (self.before is None or self.use.proved):
             self.before = self.use
         self.use = InUse.taken_up(trial, share * self.coverage, self.tokens)
-        self._forecast = None
         self._log("adopted", trial.plan, self.clock(), trial)
 
     def _drop(self) -> None:
         """Drafts do not pay any more: what is known is of another text."""
         self._log("dropped", self.plan, self.clock())
+        self._shown = None
         served = self.use is not None and self.use.judged >= _SERVED
         self.use = self.before = None
         self.drops += 1

@@ -18,6 +18,7 @@ from ..plugins import make_drafter
 from ..request import Request
 from ..row import Emission
 from ..sampling import derived_seed
+from ..search.report import SearchReport
 from ..stopping import StopRule, StopTokens
 from ..telemetry import Sink
 from .generation import Generation, Piece
@@ -139,6 +140,10 @@ class LanguageModel:
     def told(self) -> list[str]:
         """What drafters found out about this model, a line each: what is drafted with, or why nothing is."""
         return self._memories.told()
+
+    def searches(self) -> dict[str, SearchReport]:
+        """What searches for plans did so far, by drafter: candidates, scores, plans in use over time, time spent."""
+        return self._memories.searches()
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Token ids of a prompt. Raises RequestError where there are none."""

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from ..drafting import Drafter
 from ..search.found import Found, Warm
 from ..search.preset import ExitPreset
+from ..search.report import SearchReport
 
 _SPECS = 64  # drafters with other options or labels, of which one model remembers something
 
@@ -69,6 +70,12 @@ class Memories:
             presets, memories = list(self._presets.items()), list(self._by_spec.items())
         drafted_as = [f"{spec}: {_told_of(preset)}" for spec, preset in presets]
         return drafted_as + [f"{spec}: {memory.told()}" for spec, memory in memories if hasattr(memory, "told")]
+
+    def searches(self) -> dict[str, SearchReport]:
+        """What searches for plans did, by drafter."""
+        with self._lock:
+            memories = list(self._by_spec.items())
+        return {spec: memory.report() for spec, memory in memories if hasattr(memory, "report")}
 
     def keep(self, drafter: Any) -> None:
         """The plan it found, if any, for other processes. One that was not given its memory here is its owner's."""

@@ -60,9 +60,15 @@ class Tuning:
             for _ in self.model.stream(prompt, drafter=self.drafter, max_new_tokens=self.tokens, seed=0):
                 self._look()
                 yield done
-                if self.settled:
+                if self.settled and self._shown:
                     return
             yield done + 1
+
+    @property
+    def _shown(self) -> bool:
+        """Whether the plan in use, if any, has been found worth keeping by its own drafts."""
+        plan = self.tuner.plan
+        return plan is None or (self.found is not None and self.found.plan == plan)
 
     def _look(self) -> None:
         self.found = self.tuner.found or self.found
