@@ -10,6 +10,8 @@ import pytest
 from commands import Run, assert_says
 
 import skipstone
+from skipstone.cli.training import Training
+from skipstone.train.result import Base
 
 SMALL = ["--steps", 3, "--length", 32, "--accumulation", 1, "--device", "cpu", "--log-every", 1]
 
@@ -100,3 +102,16 @@ def test_a_full_disk_leaves_no_folder(
     assert_says(result.err.splitlines()[-1], "error: .*out: no space left on the disk; free some .*--output")
     assert not (tmp_path / "out").exists()
     assert (tmp_path / "out.run" / "checkpoint-3" / "complete").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "base"),
+    [
+        ("smollm2-135m", Base("HuggingFaceTB/SmolLM2-135M-Instruct", "smollm2-135m")),
+        ("org/name", Base("org/name")),
+        (".", None),
+    ],
+)
+def test_an_adapters_base_is_named_as_other_programs_know_it(model: str, base: Base | None) -> None:
+    flags = {"model": model, "data": "x", "output": "y"}
+    assert Training.of(None, flags, resume=False)._base() == base

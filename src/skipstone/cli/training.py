@@ -15,7 +15,7 @@ from ..text.locate import locate
 from ..text.progress import to_stderr
 from ..train.recipe import Recipe
 from ..train.recipe_file import read_recipe_file
-from ..train.result import Trained
+from ..train.result import Base, Trained
 from ..train.run import Watch, train
 from ..train.run_folder import RunFolder
 from .loading import interruptible
@@ -66,11 +66,15 @@ class Training:
         except OSError as error:
             raise StoreError(f"{self.output} cannot be written: {error.strerror}; choose another --output") from error
 
-    def _base(self) -> str:
-        """A hub id or short name stays one in an adapter's config; a folder is named by where it lies."""
+    def _base(self) -> Base | None:
+        """A hub id stays one in an adapter's config, a short name has one; None: a folder, named by where it lies."""
         name = self.recipe.model
-        short = name in [alias.name for alias in known_aliases()]
-        return name if ("/" in name or short) and not Path(name).expanduser().exists() else ""
+        if Path(name).expanduser().exists():
+            return None
+        hub_ids = {alias.name: alias.hub_id for alias in known_aliases()}
+        if name in hub_ids:
+            return Base(hub_ids[name], name)
+        return Base(name) if "/" in name else None
 
     def _write(self, trained: Trained) -> None:
         place = RunFolder.beside(self.output)

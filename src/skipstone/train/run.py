@@ -22,7 +22,7 @@ from .data import Rows, read_rows, split
 from .evaluate import evaluate
 from .objective import Objective, Rhythm
 from .recipe import Plan, Recipe
-from .result import Trained
+from .result import Base, Trained
 from .run_folder import Keeper, RunFolder
 from .sharded import gathered
 from .starting import check_fit, start, text_config_of
@@ -49,7 +49,7 @@ def train(
     recipe: Recipe,
     folder: Path,
     *,
-    base: str = "",
+    base: Base | None = None,
     resume: bool = False,
     offline: bool = False,
     watch: Watch | None = None,
@@ -65,7 +65,7 @@ def train(
     args = arguments(recipe, place.path)
     with place.held() if args.process_index == 0 else nullcontext():
         run = _Run.prepared(recipe, folder, (place, args), resume, offline, watch or Watch())
-        return run.carried_out(base or str(folder.resolve()))
+        return run.carried_out(base or Base(str(folder.resolve())))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Run:
         check_spread(trainer, recipe.fsdp)
         return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, watch)
 
-    def carried_out(self, base: str) -> Trained:
+    def carried_out(self, base: Base) -> Trained:
         self._train()
         self.watch.say("evaluating every exit after training")
         after = evaluate(self.trainer.model, self.held_out, self.recipe.batch)
