@@ -16,7 +16,7 @@ from ..text.progress import to_stderr
 from ..train.recipe import Recipe
 from ..train.recipe_file import read_recipe_file
 from ..train.result import Base, Trained
-from ..train.run import Watch, train
+from ..train.run import Watch, training
 from ..train.run_folder import RunFolder
 from .loading import interruptible
 from .training_bar import TrainingBar
@@ -43,15 +43,17 @@ class Training:
         with interruptible():
             folder = locate(self.recipe.model, cache=cache, progress=to_stderr, offline=offline)
         with disk_errors(self.output, option="--output"):
-            with TrainingBar(self.recipe.steps) as bar:
-                trained = self._trained(folder, offline, Watch(to_stderr, [bar]))
-            if trained.first_process:
-                self._write(trained)
-        return trained
+            return self._written(folder, offline)
 
-    def _trained(self, folder: Path, offline: bool, watch: Watch) -> Trained:
+    def _written(self, folder: Path, offline: bool) -> Trained:
+        how: dict[str, Any] = {"base": self._base(), "resume": self.resume, "offline": offline}
         try:
-            return train(self.recipe, folder, base=self._base(), resume=self.resume, offline=offline, watch=watch)
+            with TrainingBar(self.recipe.steps) as bar:
+                how["watch"] = Watch(to_stderr, [bar])
+                with training(self.recipe, folder, **how) as trained:
+                    if trained.first_process:
+                        self._write(trained)
+            return trained
         except KeyboardInterrupt:
             if RunFolder.beside(self.output).last() is not None:
                 to_stderr("stopped: the same command with --resume goes on from the last checkpoint")

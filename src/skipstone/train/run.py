@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,15 @@ class Watch:
     callbacks: Sequence[TrainerCallback] = field(default=())
 
 
-def train(
+def train(recipe: Recipe, folder: Path, **how: Any) -> Trained:
+    """As ``training``, for a result that is to be written after the run has been given up to others, or not at all."""
+    with training(recipe, folder, **how) as trained:
+        pass
+    return trained
+
+
+@contextmanager
+def training(
     recipe: Recipe,
     folder: Path,
     *,
@@ -53,19 +61,20 @@ def train(
     resume: bool = False,
     offline: bool = False,
     watch: Watch | None = None,
-) -> Trained:
+) -> Iterator[Trained]:
     """Train the model of ``folder``; ``base`` is its name for an adapter's config, the folder's path unless given.
 
     ``offline`` looks for data sets in the cache alone.
 
-    Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``.
+    Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``, which
+    no other process goes on with until the block ends: that is when to write the result.
     Raises UsageError and ModelError for what cannot be trained, TrainingError where a loss is not finite.
     """
     place = RunFolder.beside(Path(recipe.output).expanduser())
     args = arguments(recipe, place.path)
     with place.held() if args.process_index == 0 else nullcontext():
         run = _Run.prepared(recipe, folder, (place, args), resume, offline, watch or Watch())
-        return run.carried_out(base or Base(str(folder.resolve())))
+        yield run.carried_out(base or Base(str(folder.resolve())))
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ class _Run:
         data, held_out = _rows(recipe, tokenizer, offline)
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")
         checkpoint = _opened(place, recipe, _facts(recipe, folder, (data, held_out), args), resume, args)
+        if resume and checkpoint is None:
+            watch.say(f"nothing to go on with in {place.path}: begins at step 0")
         model = start(recipe, folder)
         objective = Objective(plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model), _rhythm(recipe))
         before = Before(place, held_out, recipe.batch, watch.say)
