@@ -25,7 +25,7 @@ from .recipe import Plan, Recipe
 from .result import Base, Trained
 from .run_folder import Keeper, RunFolder
 from .sharded import gathered
-from .starting import check_fit, start, text_config_of
+from .starting import check_fit, settings_digest, start, text_config_of
 from .teaching import Start, Teaching, WithoutAdapters
 from .trainer import LayerSkipTrainer
 
@@ -185,7 +185,7 @@ def _rhythm(recipe: Recipe) -> Rhythm:
 
 def _facts(recipe: Recipe, folder: Path, rows: Sequence[Rows], args: TrainingArguments) -> dict[str, Any]:
     """What a recipe names alone, by what it is."""
-    model = "random" if recipe.scratch else fingerprint(read_checkpoint(folder))
+    model = settings_digest(folder) if recipe.scratch else fingerprint(read_checkpoint(folder))
     data, held_out = (each.digest() for each in rows)
     return {"model": model, "data": data, "eval_data": held_out, "processes": args.world_size}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,13 @@ def start(recipe: Recipe, folder: Path) -> Any:
     check_architecture(model, model.config.get_text_config())
     body_of(model)
     return _with_adapters(model, recipe) if recipe.lora_rank else model.requires_grad_(True)
+
+
+def settings_digest(folder: Path) -> str:
+    """Of what makes a model with random weights: config.json, but for who wrote it and where."""
+    settings = read_json(folder / "config.json")
+    kept = {name: value for name, value in settings.items() if name not in ("transformers_version", "_name_or_path")}
+    return sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def loaded(folder: Path) -> Any:
