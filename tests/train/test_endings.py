@@ -15,8 +15,9 @@ from transformers import TrainerCallback
 
 from skipstone.errors import UsageError
 from skipstone.train.recipe import Recipe
-from skipstone.train.run import Watch, train, training
+from skipstone.train.run import train, training
 from skipstone.train.run_folder import RunFolder
+from skipstone.train.watch import Watch
 
 
 class _Stop(TrainerCallback):

@@ -29,8 +29,9 @@ from skipstone.hf.quiet import quiet
 from skipstone.testing import tiny_network
 from skipstone.train.recipe import Recipe
 from skipstone.train.result import Trained
-from skipstone.train.run import Watch, train
+from skipstone.train.run import train
 from skipstone.train.run_folder import RunFolder
+from skipstone.train.watch import Watch
 
 TEXT = "the cat and the hat in the bin and a man "
 

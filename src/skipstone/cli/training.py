@@ -16,8 +16,9 @@ from ..text.progress import to_stderr
 from ..train.recipe import Recipe
 from ..train.recipe_file import read_recipe_file
 from ..train.result import Base, Trained
-from ..train.run import Watch, training
+from ..train.run import training
 from ..train.run_folder import RunFolder
+from ..train.watch import Watch
 from .loading import interruptible
 from .training_bar import TrainingBar
 
@@ -49,7 +50,7 @@ class Training:
         how: dict[str, Any] = {"base": self._base(), "resume": self.resume, "offline": offline}
         try:
             with TrainingBar(self.recipe.steps) as bar:
-                how["watch"] = Watch(to_stderr, [bar])
+                how["watch"] = Watch(to_stderr, [bar], bar.evaluation)
                 with training(self.recipe, folder, **how) as trained:
                     if trained.first_process:
                         self._write(trained)

@@ -76,12 +76,18 @@ class RunFolder:
         """The newest checkpoint that is whole."""
         return max((path for path in self._checkpoints() if (path / _WHOLE).exists()), key=_step, default=None)
 
-    def keep(self, before: Figures) -> None:
-        write(self.path / "before.json", before.to_json(choices=True))
+    def keep(self, before: Figures, seconds: float) -> None:
+        """``seconds`` is what it took to find them."""
+        write(self.path / "before.json", {**before.to_json(choices=True), "seconds": seconds})
 
     def before(self) -> Figures | None:
         file = self.path / "before.json"
         return Figures.from_json(json.loads(file.read_text())) if file.is_file() else None
+
+    def evaluation_seconds(self) -> float:
+        """What the figures at the start took, which those at the end will take again; 0 where it is not known."""
+        file = self.path / "before.json"
+        return float(json.loads(file.read_text()).get("seconds", 0.0)) if file.is_file() else 0.0
 
     def remove(self) -> None:
         """By another name first: what a kill leaves of it is no run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,6 +45,21 @@ def check_fit(recipe: Recipe, config: Any, tokenizer: HFTokenizer) -> None:
             f"the tokenizer has {tokenizer.size} tokens and the model {config.vocab_size}: they do not belong "
             "together; give a folder with the model's own tokenizer"
         )
+
+
+def doubts(folder: Path, tokenizer: HFTokenizer) -> Iterator[str]:
+    """Where tokenizer and config.json name other special tokens, a line each: some models mean it."""
+    settings = read_json(folder / "config.json")
+    inner = settings.get("text_config")
+    settings = {**settings, **(inner if isinstance(inner, dict) else {})}
+    for name in ("bos_token_id", "eos_token_id"):
+        ours, theirs = getattr(tokenizer.tokenizer, name, None), settings.get(name)
+        known = theirs if isinstance(theirs, list) else [theirs]
+        if isinstance(ours, int) and theirs is not None and ours not in known:
+            yield (
+                f"{name} is {ours} in the tokenizer and {theirs} in config.json: if the tokenizer is that of another "
+                "model, nothing good is learnt"
+            )
 
 
 def start(recipe: Recipe, folder: Path) -> Any:
