@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
+import pytest
 from commands import Run, assert_says
 from public_texts import public_texts
 
@@ -123,3 +126,27 @@ def test_the_miniature_is_told_as_a_table_and_written(run: Run, tmp_path: Path) 
 def test_the_miniature_needs_texts_and_steps(run: Run, tmp_path: Path) -> None:
     assert_says(run("bench", "miniature").error, "--data is missing")
     assert_says(run("bench", "miniature", "--data", tmp_path, "--steps", 1).error, "--steps 1: give 2 or more")
+
+
+def test_the_miniature_looks_for_a_place_to_write_before_it_trains(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").write_text("a file")
+    monkeypatch.setattr("skipstone.bench.miniature.run_miniature", lambda *_: pytest.fail("trained first"))
+    result = run("bench", "miniature", "--data", tmp_path / "text.txt", "--output", tmp_path / "out")
+    assert result.code == 1
+    assert_says(result.error, "out: .*choose another with --output")
+
+
+def test_the_miniatures_figures_are_told_also_where_they_cannot_be_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "text.txt").write_text("Once upon a time there was a cat. She sat on the mat all day. " * 60)
+    monkeypatch.setattr("skipstone.bench.miniature.Miniature.save", full)
+    result = run("bench", "miniature", "--data", tmp_path / "text.txt", "--output", tmp_path / "out", "--quick")
+    assert result.code == 1
+    assert "agreement without" in result.out
+    assert_says(result.err.splitlines()[-1], "no space left on the disk")

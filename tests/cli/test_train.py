@@ -10,6 +10,8 @@ import pytest
 from commands import Run, assert_says
 
 import skipstone
+from skipstone.cli.training import Training
+from skipstone.train.result import Base
 
 SMALL = ["--steps", 3, "--length", 32, "--accumulation", 1, "--device", "cpu", "--log-every", 1]
 
@@ -26,7 +28,7 @@ def test_three_steps_write_a_folder_that_decodes(run: Run, folder: Path, data: P
     assert result.code == 0, result.err
     assert_says(result.out, r"last layer: loss \d")
     assert_says(result.err, r"9 samples in \d+ rows")
-    assert_says(result.err, r"step 3/3: loss \d.*about 0:00:00 left")
+    assert_says(result.err, r"step 3/3: loss \d.*about 0:00:\d\d left")
     assert [json.loads(line)["step"] for line in (out / "training_log.jsonl").read_text().splitlines()] == [1, 2, 3]
     assert set(json.loads((out / "training_log.jsonl").read_text().splitlines()[0])["exit_losses"]) == {"2", "3", "4"}
     assert not (tmp_path / "trained.run").exists()
@@ -100,3 +102,16 @@ def test_a_full_disk_leaves_no_folder(
     assert_says(result.err.splitlines()[-1], "error: .*out: no space left on the disk; free some .*--output")
     assert not (tmp_path / "out").exists()
     assert (tmp_path / "out.run" / "checkpoint-3" / "complete").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "base"),
+    [
+        ("smollm2-135m", Base("HuggingFaceTB/SmolLM2-135M-Instruct", "smollm2-135m")),
+        ("org/name", Base("org/name")),
+        (".", None),
+    ],
+)
+def test_an_adapters_base_is_named_as_other_programs_know_it(model: str, base: Base | None) -> None:
+    flags = {"model": model, "data": "x", "output": "y"}
+    assert Training.of(None, flags, resume=False)._base() == base

@@ -26,7 +26,8 @@ from pathlib import Path
 from fsdp_on_cpus import allow_fsdp_on_cpus
 from transformers import TrainerCallback
 from skipstone.train.recipe import Recipe
-from skipstone.train.run import Watch, train
+from skipstone.train.run import train
+from skipstone.train.watch import Watch
 
 class Stop(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
@@ -138,6 +139,13 @@ def test_a_run_that_shares_weights_and_was_stopped_ends_as_one_without_either(pl
     assert not (place.path / "shared.run" / "checkpoint-4").exists()
     resumed = place.together("shared", how="resume", fsdp=True, checkpointing=True, **given)
     _assert_same(resumed, place.together("whole", **given))
+
+
+def test_a_run_that_shares_weights_and_had_all_its_steps_is_evaluated_alone(place: Place) -> None:
+    given = {"exits": [2], "fsdp": True, "steps": 2}
+    ended = (place.together("shared", **given) / "training.json").read_text()
+    resumed = (place.together("shared", how="resume", **given) / "training.json").read_text()
+    assert json.loads(resumed) == json.loads(ended)
 
 
 def test_weights_are_shared_by_several_processes_or_not_at_all(place: Place) -> None:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from skipstone.testing.tiny import tiny_model
 from skipstone.train import EarlyExitLoss, ExitWeights, LayerDropout, Rotational, Teacher, exits
+from skipstone.train.recipe import Recipe
 
 L, STEPS = 4, 30
 TOKENS = torch.randint(64, (4, 16), generator=torch.Generator().manual_seed(0))
@@ -69,3 +71,21 @@ def test_with_the_starting_model_as_teacher_exits_come_nearer_to_it():
     before = distances()
     _train(model, 0, STEPS, teacher)
     assert all(distances()[exit_layer] < before[exit_layer] for exit_layer in before)
+
+
+@pytest.mark.parametrize(
+    ("given", "trained"),
+    [
+        ({"exits": [3, 2]}, (2, 3)),
+        ({"steps": 100}, (2, 3, 4, 5)),
+        ({"steps": 100, "e_scale": 0.0}, ()),
+        ({"steps": 100, "e_scale": 0.0, "exit_share": 0.5}, (2, 3, 4, 5)),
+        ({"steps": 3, "period": 6}, (2, 3)),
+        ({"curriculum": "gradual", "steps": 1}, ()),
+        ({"curriculum": "gradual", "steps": 6}, (2, 3, 4, 5)),
+        ({"curriculum": "gradual", "steps": 2, "period": 1}, (2, 3, 4, 5)),
+    ],
+)
+def test_exits_are_recorded_as_trained_where_they_had_a_loss(given: Any, trained: tuple[int, ...]) -> None:
+    recipe = Recipe.of({"model": "m", "data": ["d"], "output": "o", **given})
+    assert recipe.plan(6).trained == trained

@@ -29,23 +29,11 @@ from skipstone.hf.quiet import quiet
 from skipstone.testing import tiny_network
 from skipstone.train.recipe import Recipe
 from skipstone.train.result import Trained
-from skipstone.train.run import Watch, train
+from skipstone.train.run import train
 from skipstone.train.run_folder import RunFolder
+from skipstone.train.watch import Watch
 
 TEXT = "the cat and the hat in the bin and a man "
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture
-def recipe(folder: Path, tmp_path: Path) -> Callable[..., Recipe]:
-    (tmp_path / "text.txt").write_text(TEXT * 40)
-    small = {"steps": 4, "length": 32, "batch": 2, "accumulation": 2, "learning_rate": 0.01, "log_every": 1}
-    names = {"model": str(folder), "data": [str(tmp_path / "text.txt")], "output": str(tmp_path / "out")}
-    return lambda **given: Recipe.of({**names, **small, "save_every": 2, "device": "cpu", **given})
 
 
 def _saved(trained: Trained, folder: Path) -> Path:

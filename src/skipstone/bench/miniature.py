@@ -17,8 +17,9 @@ from ..hf.quiet import quiet
 from ..train.evaluate import Figures
 from ..train.plot import agreement_svg
 from ..train.recipe import Recipe
-from ..train.run import Watch, train
+from ..train.run import train
 from ..train.texts import Text, read_samples
+from ..train.watch import Watch
 
 WITHOUT, WITH = "without", "with"
 _END = "<|end|>"

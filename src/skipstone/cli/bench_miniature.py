@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -44,10 +45,18 @@ def miniature(
     size = Small.quick() if quick else Small()
     small = size if steps is None else replace(size, steps=steps)
     with interruptible(), disk_errors(output, option="--output"):
+        _check_writable(output)
         found = run_miniature(data, small, to_stderr)
+        print(json.dumps(found.to_json()) if as_json else _told(found), flush=True)  # whatever becomes of the files
         found.save(output)
-    print(json.dumps(found.to_json()) if as_json else _told(found))
     to_stderr(f"written to {output}")
+
+
+def _check_writable(output: Path) -> None:
+    """Before two trainings, not after."""
+    output.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=output):
+        pass
 
 
 def _told(found: Miniature) -> str:

@@ -15,9 +15,10 @@ from ..text.locate import locate
 from ..text.progress import to_stderr
 from ..train.recipe import Recipe
 from ..train.recipe_file import read_recipe_file
-from ..train.result import Trained
-from ..train.run import Watch, train
+from ..train.result import Base, Trained
+from ..train.run import training
 from ..train.run_folder import RunFolder
+from ..train.watch import Watch
 from .loading import interruptible
 from .training_bar import TrainingBar
 
@@ -43,15 +44,17 @@ class Training:
         with interruptible():
             folder = locate(self.recipe.model, cache=cache, progress=to_stderr, offline=offline)
         with disk_errors(self.output, option="--output"):
-            with TrainingBar(self.recipe.steps) as bar:
-                trained = self._trained(folder, offline, Watch(to_stderr, [bar]))
-            if trained.first_process:
-                self._write(trained)
-        return trained
+            return self._written(folder, offline)
 
-    def _trained(self, folder: Path, offline: bool, watch: Watch) -> Trained:
+    def _written(self, folder: Path, offline: bool) -> Trained:
+        how: dict[str, Any] = {"base": self._base(), "resume": self.resume, "offline": offline}
         try:
-            return train(self.recipe, folder, base=self._base(), resume=self.resume, offline=offline, watch=watch)
+            with TrainingBar(self.recipe.steps) as bar:
+                how["watch"] = Watch(to_stderr, [bar], bar.evaluation)
+                with training(self.recipe, folder, **how) as trained:
+                    if trained.first_process:
+                        self._write(trained)
+            return trained
         except KeyboardInterrupt:
             if RunFolder.beside(self.output).last() is not None:
                 to_stderr("stopped: the same command with --resume goes on from the last checkpoint")
@@ -66,11 +69,15 @@ class Training:
         except OSError as error:
             raise StoreError(f"{self.output} cannot be written: {error.strerror}; choose another --output") from error
 
-    def _base(self) -> str:
-        """A hub id or short name stays one in an adapter's config; a folder is named by where it lies."""
+    def _base(self) -> Base | None:
+        """A hub id stays one in an adapter's config, a short name has one; None: a folder, named by where it lies."""
         name = self.recipe.model
-        short = name in [alias.name for alias in known_aliases()]
-        return name if ("/" in name or short) and not Path(name).expanduser().exists() else ""
+        if Path(name).expanduser().exists():
+            return None
+        hub_ids = {alias.name: alias.hub_id for alias in known_aliases()}
+        if name in hub_ids:
+            return Base(hub_ids[name], name)
+        return Base(name) if "/" in name else None
 
     def _write(self, trained: Trained) -> None:
         place = RunFolder.beside(self.output)

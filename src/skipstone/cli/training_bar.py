@@ -20,13 +20,15 @@ _RECENT = 50  # steps that the estimate goes by
 class TrainingBar(TrainerCallback):
     """The estimate is the mean of recent steps, checkpoints among them, times those to come.
 
-    The first step counts for nothing: it warms up. Before there is a second one there is no estimate.
+    The first step counts for nothing: it warms up. Before there is a second one there is no estimate. ``evaluation``
+    adds what evaluating at the end will take.
     """
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._ends: deque[float] = deque(maxlen=_RECENT + 1)
         self._loss = ""
+        self._after = 0.0
         self._bar = Progress(
             BarColumn(),
             TextColumn("{task.completed}/{task.total}"),
@@ -70,13 +72,16 @@ class TrainingBar(TrainerCallback):
         if self._task is not None:  # one that never began would leave an empty line
             self._bar.stop()
 
+    def evaluation(self, seconds: float) -> None:
+        self._after = seconds
+
     def _news(self, step: int) -> str:
         seconds = self.left(step)
         told = "no estimate yet" if seconds is None else f"about {timedelta(seconds=round(seconds))} left"
         return f"{self._loss}{told}"
 
     def left(self, step: int) -> float | None:
-        """Seconds from the end of ``step`` to that of the last one."""
+        """Seconds from the end of ``step`` to that of the run."""
         if len(self._ends) < 2:
             return None
-        return (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1) * (self._steps - step)
+        return (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1) * (self._steps - step) + self._after

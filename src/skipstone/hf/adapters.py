@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from .stored import Stored, stored_tensors
 from .trained import trained_exits
 
 WEIGHTS = "adapter_model.safetensors"  # in an adapter's folder
+BASE = "skipstone_base"  # in its settings: the base by its short name, which goes before what peft reads
 _CONFIG = "adapter_config.json"
 _MERGEABLE = ("LORA", "ADALORA", "LOHA", "LOKR", "IA3", "OFT", "BOFT", "VERA", "FOURIERFT", "HRA", "BONE")
 
@@ -61,16 +63,21 @@ def read_adapter(folder: Path) -> Adapter:
             pickled = (folder / "adapter_model.bin").exists()
             why = "is a pickle, which can run code when read: refused" if pickled else f"has no {WEIGHTS}"
             raise CheckpointError(f"the adapter {folder} {why}")
-        base, rank, targets = config.get("base_model_name_or_path"), config.get("r"), config.get("target_modules")
+        rank, targets = config.get("r"), config.get("target_modules")
         return Adapter(
             folder,
-            base if isinstance(base, str) else "",
+            _base(config),
             str(kind),
             rank if isinstance(rank, int) else None,
             tuple(map(str, targets)) if isinstance(targets, list) else (str(targets),),
             stored_tensors([folder / WEIGHTS]),
             tuple(trained_exits(config)),
         )
+
+
+def _base(config: Mapping[str, Any]) -> str:
+    names = (config.get(BASE), config.get("base_model_name_or_path"))
+    return next((name for name in names if isinstance(name, str) and name), "")
 
 
 def need_peft(adapter: Adapter) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CheckpointError, ModelNotFound, StoreError, did_you_mean
-from ..hf.adapters import Adapter, is_adapter, need_peft, read_adapter
+from ..hf.adapters import BASE, Adapter, is_adapter, need_peft, read_adapter
 from ..hf.convert import gguf_to_folder
 from ..store import converted, find_installed, hub_snapshot, known_aliases, pull
 from .progress import Progress
@@ -60,7 +60,7 @@ class Finder:
         except ModelNotFound as error:
             raise ModelNotFound(
                 f"{error} (the adapter {adapter.folder} was made for it: base_model_name_or_path in its "
-                "adapter_config.json may name another folder)"
+                f"adapter_config.json may name another folder, where there is no {BASE})"
             ) from error
 
     def folder(self, model: str | Path) -> Path:

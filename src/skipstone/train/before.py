@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
+from time import monotonic
 from typing import Any
 
 from transformers import TrainerCallback
@@ -11,16 +12,19 @@ from transformers import TrainerCallback
 from .data import Rows
 from .evaluate import Figures, evaluate
 from .run_folder import RunFolder
+from .watch import Watch
 
 
 class Before(TrainerCallback):
     """Kept in the run's folder for a run that goes on: then the model is no longer what it was."""
 
-    def __init__(self, place: RunFolder, rows: Rows, batch: int, say: Callable[[str], None]) -> None:
+    def __init__(self, place: RunFolder, rows: Rows, batch: int, watch: Watch, guessing: float = inf) -> None:
+        """``guessing`` is the loss of a model that knows nothing: one that is not better is told."""
         self._place = place
         self._rows = rows
         self._batch = batch
-        self._say = say
+        self._watch = watch
+        self._guessing = guessing
         self._figures: Figures | None = None
 
     @property
@@ -32,13 +36,20 @@ class Before(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._figures = self._place.before() or self._found(kwargs["model"], args.process_index == 0)
+        self._watch.timed(self._place.evaluation_seconds())
 
     def _found(self, model: Any, first: bool) -> Figures:
-        self._say("evaluating every exit before training")
+        self._watch.say("evaluating every exit before training")
+        began = monotonic()
         with _without_adapters(model):
             figures = evaluate(model, self._rows, self._batch)
+        if figures.last_loss >= self._guessing:
+            self._watch.say(
+                f"the model begins with a loss of {figures.last_loss:.2f}, no better than guessing "
+                f"({self._guessing:.2f}): see whether its weights, its tokenizer and the data belong together"
+            )
         if first:
-            self._place.keep(figures)
+            self._place.keep(figures, monotonic() - began)
         return figures
 
 

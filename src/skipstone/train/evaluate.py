@@ -106,13 +106,19 @@ def _judged(head: Head, streams: Tensor, labels: Tensor) -> tuple[Tensor, list[i
     sums, choices = torch.zeros(len(streams), 2, dtype=torch.float64), []
     for start in range(0, len(labels), _CHUNK):
         part = slice(start, start + _CHUNK)
-        last = head(streams[-1, part]).argmax(-1)
-        choices += last.tolist()
-        for index, stream in enumerate(streams):
-            logits = head(stream[part]).float()
-            loss = F.cross_entropy(logits, labels[part], reduction="sum")
-            sums[index] += torch.stack([loss.double(), (logits.argmax(-1) == last).sum().double()]).cpu()
+        chosen, loss = _spoken(head, streams[-1, part], labels[part])
+        choices += chosen.tolist()
+        sums[-1] += torch.stack([loss, loss.new_tensor(len(chosen))]).cpu()
+        for index, stream in enumerate(streams[:-1]):
+            mine, loss = _spoken(head, stream[part], labels[part])
+            sums[index] += torch.stack([loss, (mine == chosen).sum().double()]).cpu()
     return sums, choices
+
+
+def _spoken(head: Head, stream: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """What a stream [n, H] chooses, [n], and its summed loss [] in float64; its logits are freed."""
+    logits = head(stream).float()
+    return logits.argmax(-1), F.cross_entropy(logits, labels, reduction="sum").double()
 
 
 def _figures(numbers: Sequence[int], sums: Tensor, choices: list[int]) -> Figures:

@@ -101,8 +101,8 @@ class Recipe:
                     f"{layers - 1}"
                 )
         dropout = LayerDropout(layers, self.p_max, self.seed, "exponential" if self.scratch else "constant", self.steps)
-        weights = ExitWeights(layers, self.e_scale, self.exit_share)
-        return Plan(self._curriculum(layers), dropout, weights, self._trained(layers))
+        weights, curriculum = ExitWeights(layers, self.e_scale, self.exit_share), self._curriculum(layers)
+        return Plan(curriculum, dropout, weights, self._trained(curriculum, weights))
 
     def _curriculum(self, layers: int) -> Curriculum:
         if self.exits:
@@ -111,9 +111,11 @@ class Recipe:
             return Gradual(layers, self.steps)
         return Rotational(layers, self.period or min(_PERIOD, layers))
 
-    def _trained(self, layers: int) -> tuple[int, ...]:
-        """Exit 1 has no weight, and L is the whole model."""
-        return tuple(sorted(set(self.exits))) if self.exits else tuple(range(2, layers))
+    def _trained(self, curriculum: Curriculum, weights: ExitWeights) -> tuple[int, ...]:
+        """Exits that have a loss at some step: rotations come again after L steps at most, other curricula only add."""
+        turns = (curriculum.on(step) for step in (*range(min(self.steps, weights.layers)), self.steps - 1))
+        counted = {layer for on in turns for layer, weight in weights.normalised(on).items() if weight}
+        return tuple(sorted(layer + 1 for layer in counted - {weights.layers - 1}))
 
 
 @dataclass(frozen=True)

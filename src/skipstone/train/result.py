@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..hf.adapters import BASE
 from ..hf.quiet import quiet
 from ..hf.tokenizer import HFTokenizer
 from .batch import plain
@@ -17,6 +18,17 @@ from .evaluate import Figures
 from .plot import agreement_svg
 
 EXITS = "skipstone_exits"  # in config.json, and in the adapter_config.json of an adapter
+
+
+@dataclass(frozen=True)
+class Base:
+    """A model as an adapter's settings name it: by a hub id or folder, and by a name that is known here alone."""
+
+    name: str = ""
+    short: str = ""
+
+    def settings(self) -> dict[str, str]:
+        return {"base_model_name_or_path": self.name, **({BASE: self.short} if self.short else {})}
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class Trained:
     before: Figures
     after: Figures
     about: Mapping[str, Any]  # recipe, data, log
-    base: str = ""  # the name of the model an adapter was made for
+    base: Base = field(default_factory=Base)  # the model an adapter was made for
     first_process: bool = True
 
     def save(self, folder: Path) -> None:
@@ -68,5 +80,5 @@ class Trained:
 
     def _finish_adapter(self, file: Path) -> None:
         settings = json.loads(file.read_text())
-        settings.update({EXITS: list(self.exits), "base_model_name_or_path": self.base})
+        settings.update({EXITS: list(self.exits), **self.base.settings()})
         file.write_text(json.dumps(settings, indent=2) + "\n")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainingArguments
+from torch.distributed.checkpoint.api import CheckpointException
+from transformers import TrainingArguments
 
-from ..errors import StoreError, TrainingError
+from ..errors import StoreError, TrainingError, UsageError
 from ..hf.checkpoint import read_checkpoint
 from ..hf.fingerprint import fingerprint
 from ..hf.quiet import hushed
@@ -22,50 +24,56 @@ from .data import Rows, read_rows, split
 from .evaluate import evaluate
 from .objective import Objective, Rhythm
 from .recipe import Plan, Recipe
-from .result import Trained
+from .result import Base, Trained
 from .run_folder import Keeper, RunFolder
-from .sharded import gathered
-from .starting import check_fit, start, text_config_of
+from .sharded import alike, gathered
+from .starting import check_fit, doubts, settings_digest, start, text_config_of
 from .teaching import Start, Teaching, WithoutAdapters
 from .trainer import LayerSkipTrainer
+from .watch import Watch
 
-_TORCH_CANNOT_WRITE = ("PytorchStreamWriter", "unexpected pos")  # where the disk is full
+_TORCH_CANNOT_WRITE = ("PytorchStreamWriter", "unexpected pos", "No space left")  # where the disk is full
 _HELD_OUT = 0.05  # of the rows, where no evaluation data are given
-
-
-def _nothing(_: str) -> None:
-    pass
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Who is told of the run: lines of news, and Trainer's callbacks."""
-
-    say: Callable[[str], None] = _nothing
-    callbacks: Sequence[TrainerCallback] = field(default=())
 
 
 def train(
     recipe: Recipe,
     folder: Path,
     *,
-    base: str = "",
+    base: Base | None = None,
     resume: bool = False,
     offline: bool = False,
     watch: Watch | None = None,
 ) -> Trained:
+    """As ``training``, for a result that is to be written after the run has been given up to others, or not at all."""
+    with training(recipe, folder, base=base, resume=resume, offline=offline, watch=watch) as trained:
+        pass
+    return trained
+
+
+@contextmanager
+def training(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    base: Base | None = None,
+    resume: bool = False,
+    offline: bool = False,
+    watch: Watch | None = None,
+) -> Iterator[Trained]:
     """Train the model of ``folder``; ``base`` is its name for an adapter's config, the folder's path unless given.
 
     ``offline`` looks for data sets in the cache alone.
 
-    Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``.
+    Everything is checked before the first step. What a run needs to go on after a kill lies in ``<output>.run``, which
+    no other process goes on with until the block ends: that is when to write the result.
     Raises UsageError and ModelError for what cannot be trained, TrainingError where a loss is not finite.
     """
     place = RunFolder.beside(Path(recipe.output).expanduser())
     args = arguments(recipe, place.path)
     with place.held() if args.process_index == 0 else nullcontext():
         run = _Run.prepared(recipe, folder, (place, args), resume, offline, watch or Watch())
-        return run.carried_out(base or str(folder.resolve()))
+        yield run.carried_out(base or Base(str(folder.resolve())))
 
 
 @dataclass(frozen=True)
@@ -97,17 +105,23 @@ class _Run:
         plan = recipe.plan(config.num_hidden_layers)
         check_fit(recipe, config, tokenizer)
         watch = watch if args.process_index == 0 else Watch()
+        for doubt in doubts(folder, tokenizer):
+            watch.say(doubt)
         data, held_out = _rows(recipe, tokenizer, offline)
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")
         checkpoint = _opened(place, recipe, _facts(recipe, folder, (data, held_out), args), resume, args)
+        if resume and checkpoint is None:
+            watch.say(f"nothing to go on with in {place.path}: begins at step 0")
         model = start(recipe, folder)
-        objective = Objective(plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model), _rhythm(recipe))
-        before = Before(place, held_out, recipe.batch, watch.say)
+        objective = Objective(
+            plan.curriculum, plan.dropout, plan.weights, _teaching(recipe, model, args.bf16), _rhythm(recipe)
+        )
+        before = Before(place, held_out, recipe.batch, watch, _guessing(recipe, config.vocab_size))
         trainer = LayerSkipTrainer(model, args, objective, data, [before, Keeper(place), *watch.callbacks])
         check_spread(trainer, recipe.fsdp)
         return cls(recipe, folder, plan, tokenizer, data, held_out, trainer, before, place, checkpoint, watch)
 
-    def carried_out(self, base: str) -> Trained:
+    def carried_out(self, base: Base) -> Trained:
         self._train()
         self.watch.say("evaluating every exit after training")
         after = evaluate(self.trainer.model, self.held_out, self.recipe.batch)
@@ -136,7 +150,7 @@ class _Run:
             last = self.place.last()
             kept = f"the last good state is {last}" if last else "no checkpoint was written before"
             raise TrainingError(f"{error}; stopped at step {self.trainer.state.global_step + 1}, {kept}") from error
-        except RuntimeError as error:
+        except (RuntimeError, CheckpointException) as error:  # the latter is of checkpoints in parts, and no Exception
             if not any(word in str(error) for word in _TORCH_CANNOT_WRITE):
                 raise
             raise StoreError(
@@ -160,12 +174,17 @@ def _rows(recipe: Recipe, tokenizer: HFTokenizer, offline: bool) -> tuple[Rows, 
     return rows, held.first(recipe.eval_rows)
 
 
-def _teaching(recipe: Recipe, model: Any) -> Teaching | None:
+def _guessing(recipe: Recipe, tokens: int) -> float:
+    """The loss of a model that knows nothing, as one with random weights may."""
+    return math.inf if recipe.scratch else math.log(tokens)
+
+
+def _teaching(recipe: Recipe, model: Any, bfloat16: bool) -> Teaching | None:
     if not recipe.distil:
         return None
     if recipe.lora_rank:
         return WithoutAdapters(model, recipe.distil)
-    return Start(copy.deepcopy(model).requires_grad_(False).eval(), recipe.distil)
+    return Start(copy.deepcopy(model).requires_grad_(False).eval(), recipe.distil, bfloat16=bfloat16)
 
 
 def _rhythm(recipe: Recipe) -> Rhythm:
@@ -174,7 +193,7 @@ def _rhythm(recipe: Recipe) -> Rhythm:
 
 def _facts(recipe: Recipe, folder: Path, rows: Sequence[Rows], args: TrainingArguments) -> dict[str, Any]:
     """What a recipe names alone, by what it is."""
-    model = "random" if recipe.scratch else fingerprint(read_checkpoint(folder))
+    model = settings_digest(folder) if recipe.scratch else fingerprint(read_checkpoint(folder))
     data, held_out = (each.digest() for each in rows)
     return {"model": model, "data": data, "eval_data": held_out, "processes": args.world_size}
 
@@ -182,6 +201,12 @@ def _facts(recipe: Recipe, folder: Path, rows: Sequence[Rows], args: TrainingArg
 def _opened(
     place: RunFolder, recipe: Recipe, facts: dict[str, Any], resume: bool, args: TrainingArguments
 ) -> Path | None:
-    """By the first process, before the others look."""
+    """By the first process, before the others look. Raises UsageError, on all, where they do not see the same."""
     with args.main_process_first(local=False):
-        return place.open(recipe, facts, resume) if args.process_index == 0 else place.last()
+        found = place.open(recipe, facts, resume) if args.process_index == 0 else place.last()
+    if not alike(found and found.name):
+        raise UsageError(
+            f"not every process sees the same checkpoints in {place.path}: the output must lie on a disk that all "
+            "machines share"
+        )
+    return found

@@ -76,22 +76,43 @@ class RunFolder:
         """The newest checkpoint that is whole."""
         return max((path for path in self._checkpoints() if (path / _WHOLE).exists()), key=_step, default=None)
 
-    def keep(self, before: Figures) -> None:
-        write(self.path / "before.json", before.to_json(choices=True))
+    def keep(self, before: Figures, seconds: float) -> None:
+        """``seconds`` is what it took to find them."""
+        write(self.path / "before.json", {**before.to_json(choices=True), "seconds": seconds})
 
     def before(self) -> Figures | None:
         file = self.path / "before.json"
         return Figures.from_json(json.loads(file.read_text())) if file.is_file() else None
 
+    def evaluation_seconds(self) -> float:
+        """What the figures at the start took, which those at the end will take again; 0 where it is not known."""
+        file = self.path / "before.json"
+        return float(json.loads(file.read_text()).get("seconds", 0.0)) if file.is_file() else 0.0
+
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """By another name first: what a kill leaves of it is no run."""
+        away = self.path.with_name(f".{self.path.name}.removed")
+        shutil.rmtree(away, ignore_errors=True)
+        try:
+            os.replace(self.path, away)
+        except OSError:  # not there, or open elsewhere, as Windows has it
+            away = self.path
+        shutil.rmtree(away, ignore_errors=True)
 
     def _begin(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
         if (self.path / "recipe.json").is_file():
             self.remove()
+        self._forget()
         self.path.mkdir(parents=True, exist_ok=True)
         write(self.path / "recipe.json", recipe.to_json())
         write(self.path / "facts.json", facts)
+
+    def _forget(self) -> None:
+        """What is left of a run whose recipe is gone; other files in a folder of that name are not ours."""
+        for path in self._checkpoints():
+            shutil.rmtree(path, ignore_errors=True)
+        for name in ("before.json", "facts.json", self.log.name):
+            (self.path / name).unlink(missing_ok=True)
 
     def _checkpoints(self) -> Iterator[Path]:
         return (path for path in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name))
@@ -105,7 +126,7 @@ class RunFolder:
         if self.log.is_file():
             step = 0 if last is None else _step(last)
             entries = [line for line in self.log.read_text().splitlines() if _logged(line) <= step]
-            self.log.write_text("".join(f"{line}\n" for line in entries))
+            _replace(self.log, "".join(f"{line}\n" for line in entries))
         return last
 
     def _check_same(self, recipe: Recipe) -> None:
@@ -159,8 +180,12 @@ def mark_whole(checkpoint: Path) -> None:
 
 def write(file: Path, value: object) -> None:
     """The old content or the new, never a part."""
+    _replace(file, json.dumps(value, indent=1) + "\n")
+
+
+def _replace(file: Path, text: str) -> None:
     part = file.with_name(f".{file.name}.part")
-    part.write_text(json.dumps(value, indent=1) + "\n")
+    part.write_text(text)
     _sync(part)
     os.replace(part, file)
 

@@ -66,6 +66,15 @@ def everywhere(fine: bool, device: torch.device) -> bool:
     return bool(flag)
 
 
+def alike(value: object) -> bool:
+    """Whether every process says the same."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return True
+    said: list[object] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(said, value)
+    return all(each == said[0] for each in said)
+
+
 def finite(tensors: Iterable[Tensor], device: torch.device) -> bool:
     """On every process, whichever part of the tensors it has. ``device`` is what processes talk through."""
     parts = (tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors)

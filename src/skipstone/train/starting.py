@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -44,12 +47,34 @@ def check_fit(recipe: Recipe, config: Any, tokenizer: HFTokenizer) -> None:
         )
 
 
+def doubts(folder: Path, tokenizer: HFTokenizer) -> Iterator[str]:
+    """Where tokenizer and config.json name other special tokens, a line each: some models mean it."""
+    settings = read_json(folder / "config.json")
+    inner = settings.get("text_config")
+    settings = {**settings, **(inner if isinstance(inner, dict) else {})}
+    for name in ("bos_token_id", "eos_token_id"):
+        ours, theirs = getattr(tokenizer.tokenizer, name, None), settings.get(name)
+        known = theirs if isinstance(theirs, list) else [theirs]
+        if isinstance(ours, int) and theirs is not None and ours not in known:
+            yield (
+                f"{name} is {ours} in the tokenizer and {theirs} in config.json: if the tokenizer is that of another "
+                "model, nothing good is learnt"
+            )
+
+
 def start(recipe: Recipe, folder: Path) -> Any:
     """The model on the CPU in float32, what is to train of it so marked."""
     model = _random(folder, recipe.seed) if recipe.scratch else loaded(folder)
     check_architecture(model, model.config.get_text_config())
     body_of(model)
     return _with_adapters(model, recipe) if recipe.lora_rank else model.requires_grad_(True)
+
+
+def settings_digest(folder: Path) -> str:
+    """Of what makes a model with random weights: config.json, but for who wrote it and where."""
+    settings = read_json(folder / "config.json")
+    kept = {name: value for name, value in settings.items() if name not in ("transformers_version", "_name_or_path")}
+    return sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def loaded(folder: Path) -> Any:

@@ -24,15 +24,21 @@ class Teaching(Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    """The starting model itself, a second model in memory. ``share`` of the loss is the teacher's."""
+    """The starting model itself, a second model in memory. ``share`` of the loss is the teacher's.
+
+    With ``bfloat16`` its layers have products of that type, as accelerate sees to in the model in training alone.
+    """
 
     model: Any
     share: float
     temperature: float = 1.0
+    bfloat16: bool = False
 
     def __call__(self, batch: Mapping[str, Tensor]) -> Teacher:
-        self.model.to(batch["input_ids"].device)
-        return _teacher(self.model, self, batch)
+        device = batch["input_ids"].device
+        self.model.to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
+            return _teacher(self.model, self, batch)
 
 
 @dataclass(frozen=True)

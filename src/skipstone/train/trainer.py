@@ -37,7 +37,7 @@ class LayerSkipTrainer(Trainer):
             args=args,
             train_dataset=rows,
             data_collator=stacked,
-            callbacks=[_FiniteGradients(), _Intervals(), *callbacks],
+            callbacks=[_FiniteGradients(), _Intervals(), *callbacks, _NoneTooMany()],
         )
         self.remove_callback(PrinterCallback)
         if self.is_fsdp_enabled:
@@ -62,6 +62,15 @@ class LayerSkipTrainer(Trainer):
         if num_items_in_batch is not None and self.args.average_tokens_across_devices:
             total = total * self.accelerator.num_processes  # gradients are averaged over ranks, the labels were summed
         return (total, None) if return_outputs else total
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As Trainer does, but no step of a run that had all of its steps: then its weights are loaded alone."""
+        try:
+            return super().train(*args, **kwargs)
+        except _AllDoneError:
+            self.is_in_train = False
+            self.control = self.callback_handler.on_train_end(self.args, self.state, self.control)
+            return None
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """As any model folder: checkpoints have the names of the hub's files, which are not always those in memory.
@@ -108,6 +117,18 @@ class _Intervals(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         control.should_log |= control.should_save
+
+
+class _AllDoneError(Exception):
+    pass
+
+
+class _NoneTooMany(TrainerCallback):
+    """The last to be told: weights are loaded then, spread ones too. Trainer itself counts only after a step."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step >= args.max_steps:
+            raise _AllDoneError
 
 
 class _StatesOfAll(TrainerCallback):
