@@ -205,6 +205,26 @@ def test_a_malformed_draft_is_an_error_and_the_text_goes_on_as_if_it_had_not_bee
     assert tokens == alone(net, request).tokens
 
 
+def test_numbers_left_in_scratch_that_are_not_finite_reach_no_row_that_reads_so_far() -> None:
+    def spoil(state: DraftState) -> Draft:
+        for row in state.rows:
+            for buffer in (*state.cache.keys, *state.cache.values):
+                buffer[row, :, state.cache.lengths[row] :] = float("nan")
+        return state.nothing()
+
+    net = network()
+    drafter = Malformed(net, spoil)
+    engine = Engine(net, drafter, rows=2, capacity=SLOTS)
+    requests = [Request([1, 2, 3], 6), Request([4, 5, 6, 7, 8, 9], 6)]
+    said: dict[int, list[int]] = {engine.admit(request)[0]: [] for request in requests}
+    while engine.busy:
+        drafter.spoil = spoil
+        for emission in engine.step():
+            assert emission.error is None
+            said[emission.row] += emission.tokens
+    assert list(said.values()) == [alone(net, request).tokens for request in requests]
+
+
 def test_a_failing_drafter_does_not_keep_other_rows_from_their_text() -> None:
     def fail(state: DraftState) -> Draft:
         raise RuntimeError("no idea")

@@ -90,7 +90,7 @@ def load(
     network = _wrapped(loaded, exact, early_exit)
     if exact:
         tell("exact mode: proven on this machine; rows of a batch run one by one")
-    label = f"{loaded.name} {loaded.path} {loaded.network.weights}"
+    label = f"{loaded.sizes} {loaded.path} {loaded.network.weights}"
     folders = cache_folders(root)
     costs = partial(measured_costs, network, label, folders, tell)
     plans = None

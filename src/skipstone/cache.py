@@ -189,8 +189,14 @@ class KVCache:
     def _move(self, row: int, path: Sequence[int]) -> None:
         start = self.lengths[row]
         source = start + torch.tensor(path, device=self.device)
-        for buffer in (*self.keys, *self.values):
-            buffer[row, :, start : start + len(path)] = buffer[row, :, source]
+        for buffer in self._of_row(row):
+            buffer[..., start : start + len(path), :] = buffer[..., source, :]
+
+    def _of_row(self, row: int) -> list[Tensor]:
+        """All keys and values of a row [.., capacity, dim]: of all layers at once where they are alike."""
+        if self._layers is not None:
+            return [self._layers[:, row]]
+        return [buffer[row] for buffer in (*self.keys, *self.values)]
 
     def truncate(self, row: int, length: int) -> None:
         """Forget all but the first ``length`` committed slots of a row."""
@@ -205,13 +211,13 @@ class KVCache:
 
     def wipe(self, row: int) -> None:
         """Overwrite a row that may hold numbers that are not finite: masked or not, they would spoil later texts."""
-        for buffer in (*self.keys, *self.values):
-            buffer[row] = 0
+        for buffer in self._of_row(row):
+            buffer.zero_()
 
     def clear(self, row: int) -> None:
         """Overwrite a row's scratch: what is not finite there would reach all who read that far, masked or not."""
-        for buffer in (*self.keys, *self.values):
-            buffer[row, :, self.lengths[row] :] = 0
+        for buffer in self._of_row(row):
+            buffer[..., self.lengths[row] :, :] = 0
 
     def fork(self, source: int, target: int, length: int) -> None:
         """Copy the first ``length`` committed slots of ``source`` to ``target``, which then holds just these."""

@@ -272,7 +272,8 @@ class Engine:
 
         A masked slot has weight 0, and 0 x NaN is NaN. The draft is then forgotten, and its scratch overwritten.
         """
-        if len(draft.topology) == 1 or bool(hidden.isfinite().all()):
+        alone = len(draft.topology) == 1 and len(rows) == 1  # sees no scratch at all
+        if alone or bool(hidden.isfinite().all()):
             return False
         for row in rows:
             self.cache.clear(row.index)

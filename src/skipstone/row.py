@@ -84,7 +84,7 @@ class Row:
         tokens = [nodes.tokens[node] for node in verdict.path] + ([] if verdict.next is None else [verdict.next])
         stop = first_stop(self.stops, self.output, tokens)
         kept = len(tokens) if stop is None else stop.count
-        logprobs = self._logprobs(logits[[0, *verdict.path]][:kept], tokens[:kept])
+        logprobs = self._logprobs(logits, [0, *verdict.path][:kept], tokens[:kept])
         path = verdict.path[: max(kept - 1, 0)]
         if stop is None and verdict.error is not None:
             return Outcome(path, tokens, logprobs, "error", verdict.error)
@@ -125,10 +125,11 @@ class Row:
         clipped = outcome.finish_reason not in (None, "error") and len(outcome.path) == accepted < len(backbone)
         return clipped and nodes.tokens[backbone[accepted]] == outcome.tokens[-1]
 
-    def _logprobs(self, logits: Tensor, tokens: Sequence[int]) -> list[Logprob] | None:
+    def _logprobs(self, logits: Tensor, nodes: Sequence[int], tokens: Sequence[int]) -> list[Logprob] | None:
+        """Of ``tokens``, each said by its node of ``logits`` [N, V]; None where nobody asked: no copy then."""
         if self.request.logprobs is None:
             return None
-        logprobs = widened(logits).log_softmax(-1)
+        logprobs = widened(logits[nodes]).log_softmax(-1)
         best = logprobs.topk(self.request.logprobs)
         return [
             Logprob(token, float(row[token]), list(zip(ids, values, strict=True)))

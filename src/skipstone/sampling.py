@@ -138,6 +138,8 @@ class RowSampler:
         self.device = device
         self._in_prompt = self._zeros(torch.bool) if params.penalised else None
         self._output_count = self._zeros(torch.int32) if params.penalised else None
+        self._biased = torch.tensor(list(params.logit_bias), dtype=torch.long, device=device)
+        self._bias = torch.tensor(list(params.logit_bias.values()), dtype=torch.float64, device=device)
 
     def _zeros(self, dtype: torch.dtype) -> Tensor:
         return torch.zeros(self.vocab_size, dtype=dtype, device=self.device)
@@ -193,17 +195,17 @@ class RowSampler:
         if self.untouched:
             return scores
         scores = self._penalise(scores, paths)
-        for token, bias in self.params.logit_bias.items():
-            scores[:, token] += bias
+        if len(self._biased):
+            scores = scores.index_add(-1, self._biased, self._bias.to(scores.dtype).expand(len(scores), -1))
         if self.constraint is not None:
             allowed = torch.stack([self._mask(self.constraint, path) for path in paths]).to(scores.device)
-            scores.masked_fill_(~allowed, -math.inf)
-        return scores if self.greedy else self._cut(scores.div_(self.params.temperature), sort)
+            scores = torch.where(allowed, scores, -math.inf)
+        return scores if self.greedy else self._cut(scores / self.params.temperature, sort)
 
     def draft_scores(self, logits: Tensor, path: Sequence[int]) -> Tensor:
         """Processed scores [V] of a guess at what follows ``path``, from a draft's ``logits`` [V].
 
-        A nucleus too wide for the first look is not cut: a guess from far out would be wrong most of the time anyway.
+        One from beyond the best few hundred tokens would be wrong most of the time anyway, so the rest is cut off.
         """
         if self.processors is not None:
             return self.processors.draft_scores(logits, path)
@@ -236,7 +238,6 @@ class RowSampler:
         return mask
 
     def _penalise(self, scores: Tensor, paths: Sequence[Sequence[int]]) -> Tensor:
-        scores = scores.clone()
         if self._in_prompt is None or self._output_count is None:
             return scores
         params = self.params
@@ -254,6 +255,8 @@ class RowSampler:
             first, *more = [params.top_k or _NUCLEUS_LOOKS[0], *_NUCLEUS_LOOKS[1:], self.vocab_size]
             total = scores.logsumexp(-1, keepdim=True)
             scores = _keep_from(scores, _nucleus_edge(scores, total, params.top_p, [first, *more] if sort else [first]))
+        elif not (sort or params.top_k):
+            scores = _keep_from(scores, scores.topk(min(_NUCLEUS_LOOKS[0], self.vocab_size)).values[:, -1:])
         if params.min_p > 0:
             scores = _keep_from(scores, scores.amax(-1, keepdim=True) + math.log(params.min_p))
         return scores
@@ -272,7 +275,7 @@ def _nucleus_edge(scores: Tensor, total: Tensor, top_p: float, looks: Sequence[i
     """[N, 1]: the score of the last token of the smallest set of best tokens whose probability reaches ``top_p``.
 
     ``total`` [N, 1] is the logarithm of what probabilities are shares of. Each row looks at ever more of its best
-    tokens until they reach it; -inf where none of ``looks`` is enough.
+    tokens until they reach it; the last one of the last look where none of ``looks`` is enough.
     """
     look, *later = looks
     best = scores.topk(min(look, scores.shape[-1])).values
@@ -281,7 +284,7 @@ def _nucleus_edge(scores: Tensor, total: Tensor, top_p: float, looks: Sequence[i
     edge = best.gather(-1, last)
     short = mass[:, -1] < top_p
     if look < scores.shape[-1] and bool(short.any()):
-        edge[short] = _nucleus_edge(scores[short], total[short], top_p, later) if later else -math.inf
+        edge[short] = _nucleus_edge(scores[short], total[short], top_p, later) if later else best[short, -1:]
     return edge
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from skipstone.accept import Follow, Nodes, Verdict
 from skipstone.bench import check as check_module
 from skipstone.bench.check import CheckReport, CheckSpec, Difference, References, decode, first_difference, run_check
+from skipstone.bench.near_tie import Judgement
 from skipstone.calibrate import measure
 from skipstone.cost import CostModel
 from skipstone.draft.none import NoDrafter
@@ -131,7 +132,8 @@ class RoundsByWidth(HFNetwork):
         return exact if hidden.shape[1] == 1 else (exact / self.step).round() * self.step
 
 
-def test_rounding_is_told_from_a_fault() -> None:
+def test_rounding_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skipstone.bench.near_tie._rounding", lambda dtype, exact: RoundsByWidth.step)
     report = check(RoundsByWidth(tiny_network(seed=3).model), spec("exit:layer=2,depth=3"))
     assert report.near_ties
     assert report.differences == []
@@ -171,3 +173,10 @@ def test_the_first_difference_counts_a_missing_end() -> None:
     assert first_difference([1, 2], [1, 2]) is None
     assert first_difference([1, 2], [1, 3]) == 1
     assert first_difference([1, 2], [1]) == 1
+
+
+@pytest.mark.parametrize(("gap", "error", "near"), [(0.1, 0.06, True), (0.2, 0.06, False), (0.1, 0.9, False)])
+def test_a_score_that_is_further_off_than_rounding_can_explain_is_no_near_tie(
+    gap: float, error: float, near: bool
+) -> None:
+    assert Judgement(gap, error, rounding=0.5).near_tie is near

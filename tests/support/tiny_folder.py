@@ -62,10 +62,17 @@ def save_model(
     context: int = 256,
     vocab_size: int = 0,
     generation: dict[str, Any] | None = None,
+    config: dict[str, Any] | None = None,
 ) -> None:
     vocab = max(len(SPECIAL) + 256 + len(MERGES), vocab_size)
     network = tiny_network(
-        "llama", layers=layers, vocab_size=vocab, max_position_embeddings=context, agreeing=0.9, eos_token_id=EOS
+        "llama",
+        layers=layers,
+        vocab_size=vocab,
+        max_position_embeddings=context,
+        agreeing=0.9,
+        eos_token_id=EOS,
+        **(config or {}),
     )
     network.model.generation_config = GenerationConfig(eos_token_id=EOS, **(generation or {}))
     with quiet():

@@ -41,6 +41,19 @@ def test_a_drafter_that_asks_has_costs_measured_once_and_kept(
     assert not any("measuring" in line for line in again)
 
 
+def test_models_that_are_alike_but_for_their_weights_share_costs_and_no_others_do(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "measure", lambda network, budget_s: replace(measure(network, budget_s), spread=1.0))
+    wider = tiny_folder(tmp_path / "models" / "wider", vocab_size=2048, config={"intermediate_size": 96})
+    other = tiny_folder(tmp_path / "models" / "other", vocab_size=2048)
+    counts = []
+    for folder in (large, other, wider):
+        assert model(folder, tmp_path, []).costs is not None
+        counts.append(len(list((tmp_path / "costs").glob("*.json"))))
+    assert counts == [1, 1, 2]
+
+
 @pytest.mark.parametrize("drafter", ["none", "ngram", "exit:layer=1,head=full", "skip:attn=1,head=64"])
 def test_nothing_is_measured_for_drafters_that_do_not_ask(large: Path, tmp_path: Path, drafter: str) -> None:
     said: list[str] = []

@@ -16,19 +16,24 @@ from ..sampling import RowSampler
 from ..tree import Topology
 
 Best = dict[int, float]
+_TOLERANCE = 1e-3  # of the largest score, in float32
+_ROUNDINGS = 8  # in types of fewer digits, so many times the last one
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """``gap``: the two tokens' score difference in float64. ``error``: the largest error of their scores as decoded."""
+    """``gap``: the two tokens' score difference in float64. ``error``: the largest error of their scores as decoded,
+    and ``rounding`` what it may be at most.
+    """
 
     gap: float
     error: float
+    rounding: float
 
     @property
     def near_tie(self) -> bool:
-        """The gap is at most twice the error measured: rounding alone can have turned the choice."""
-        return self.gap <= 2 * self.error
+        """The gap is at most twice the error measured, and that no more than rounding makes: a fault is no near-tie."""
+        return self.gap <= 2 * self.error and self.error <= self.rounding
 
 
 class NearTieJudge:
@@ -46,7 +51,8 @@ class NearTieJudge:
         exact = self._scores(request, before)
         truth = {token: float(exact[token]) for token in tokens}
         errors = [abs(arm[token] - truth[token]) for arm in arms for token in tokens if token in arm]
-        return Judgement(abs(truth[tokens[0]] - truth[tokens[1]]), max(errors, default=0.0))
+        gap, error = abs(truth[tokens[0]] - truth[tokens[1]]), max(errors, default=0.0)
+        return Judgement(gap, error, _rounding(self.network.dtype, exact))
 
     def _scores(self, request: Request, before: list[int]) -> Tensor:
         """[V] processed scores, noise included, of the token after prompt and ``before``."""
@@ -55,6 +61,12 @@ class NearTieJudge:
         sampler.advance(before)
         logits = last_logits(self.precise, [*request.prompt, *before], len(request.prompt))
         return sampler.perturbed(sampler.scores(logits[None], [[]]), [0])[0]
+
+
+def _rounding(dtype: torch.dtype, exact: Tensor) -> float:
+    """How far scores of ``dtype`` may be from ``exact`` ones [V]: as much as a model may be off when it is loaded."""
+    largest = float(exact[exact.isfinite()].abs().amax())
+    return max(_TOLERANCE, _ROUNDINGS * torch.finfo(dtype).eps) * largest
 
 
 def last_logits(network: Network, tokens: list[int], prompt_length: int) -> Tensor:

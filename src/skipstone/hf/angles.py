@@ -44,13 +44,13 @@ class AngleTable:
 
     def _reaching(self, last: int | None, device: torch.device) -> tuple[Tensor, Tensor] | None:
         """The table up to position ``last``; None where a far position alone would make it long for good."""
-        length = len(self._table[0])
+        table = self._table  # another thread may put a longer or shorter one there meanwhile
         needed = self.context if last is None else last + 1
-        if needed > length + _JUMP:
+        if needed > len(table[0]) + _JUMP:
             return None
-        if needed > length or self._table[0].device != device:
-            self._table = self._made(-(-needed // _BLOCK) * _BLOCK, device)
-        return self._table
+        if needed > len(table[0]) or table[0].device != device:
+            table = self._table = self._made(-(-needed // _BLOCK) * _BLOCK, device)
+        return table
 
     def _made(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
         every = torch.arange(length, device=device)[None]

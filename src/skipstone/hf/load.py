@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +23,8 @@ from .tokenizer import HFTokenizer
 from .trained import exits_of
 from .weights import load_weights
 
+_VOLATILE = ("_name_or_path", "transformers_version")  # of a config: where it came from
+
 
 @dataclass(frozen=True)
 class LoadedModel:
@@ -38,6 +42,13 @@ class LoadedModel:
     build: Callable[[], Any] | None = None  # the transformers model, loaded anew
     fingerprint: Callable[[], str] | None = None  # which model it is, where it came from a folder
     exits: tuple[int, ...] = ()  # it was trained for, as far as that is recorded
+
+    @property
+    def sizes(self) -> str:
+        """A digest of its config: models that are alike but for their weights take as long."""
+        settings = self.network.model.config.get_text_config().to_dict()
+        kept = {name: value for name, value in settings.items() if name not in _VOLATILE}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def path(self) -> str:

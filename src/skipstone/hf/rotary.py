@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from threading import Lock
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ class Rotary:
         self.more = {} if kind is None else {"layer_type": kind}
         self.axes = 3 if "mrope_section" in parameters else 0  # of images; text has the same position on all of them
         self.scaling: str = parameters.get("rope_type", parameters.get("type", "default")) or "default"
+        self._turn = Lock()  # such a module changes its frequencies in place, and threads may share it
         self.original: int = config.max_position_embeddings
         if self.scaling == "longrope":  # the dynamic modules read max_position_embeddings alone
             self.original = (
@@ -53,6 +55,10 @@ class Rotary:
         return self._call(x, placement.positions)
 
     def _grouped(self, x: Tensor, placement: Placement, group: Tensor) -> tuple[Tensor, ...]:
+        with self._turn:
+            return self._by_group(x, placement, group)
+
+    def _by_group(self, x: Tensor, placement: Placement, group: Tensor) -> tuple[Tensor, ...]:
         keys = group.unique().tolist()
         if len(keys) == 1:
             return self._at_length(x, placement.positions, int(placement.reach.max()))

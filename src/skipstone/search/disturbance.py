@@ -27,17 +27,19 @@ def disturbances(state: DraftState, window: Window, plan: LayerPlan) -> dict[Sub
     x = torch.tensor([window.inputs], device=state.network.device)
     whole = run(x, place, state.cache, plan, range(1, plan.stop))
     leave_finite(state, window, whole.hidden)
-    streams = whole.taps
+    streams, seen = whole.taps, whole.hidden.new_zeros(())
     found: dict[Sublayer, float] = {}
     for layer in range(1, plan.stop - 1):
         before, after = streams[layer], streams[layer + 1]
         if plan.runs_attn(layer) and plan.runs_mlp(layer):
             only = LayerPlan(layer, layer + 1, skip_mlp=frozenset([layer]))
             between = run(before, place, state.cache, only).hidden
+            seen = seen + between.sum()
             found[Sublayer(layer, "attn")] = _turn(before, between)
             found[Sublayer(layer, "mlp")] = _turn(between, after)
         elif plan.runs_attn(layer) or plan.runs_mlp(layer):
             found[Sublayer(layer, "attn" if plan.runs_attn(layer) else "mlp")] = _turn(before, after)
+    leave_finite(state, window, seen)
     return found
 
 
