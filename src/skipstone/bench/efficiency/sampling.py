@@ -6,6 +6,7 @@ Steps are compared, not tokens: how many drafts a sampled text accepts is anothe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
@@ -17,13 +18,11 @@ from .decoding import Job, started, step
 from .lab import Lab
 from .part import Figure, Findings, Part
 
-_WARM = SamplingParams(temperature=0.8, top_p=0.95, seed=0)
-
 
 def part() -> Part:
     figures = (
         Figure("sampling_share", "temperature 0.8, top_p 0.95: added to a plain step", "≤ 0.08"),
-        Figure("sampling_share_drafted", "the same, added to a drafted cycle"),
+        Figure("sampling_share_drafted", "the same, added to a drafted cycle", "≤ 0.08"),
     )
     return Part("sampling", figures, run)
 
@@ -44,25 +43,49 @@ def added(network: Network, drafter: str, prompts: Sequence[Sequence[int]], lab:
     Two texts grow side by side, step by step: what slows the machine down slows both. A round is the median over the
     steps of one prompt.
     """
-    _apart(network, drafter, prompts[0], lab)
-    taken = {"more": lambda number: median(_apart(network, drafter, prompts[number % len(prompts)], lab)) - 1}
+    _apart(network, drafter, Job(prompts[0], lab.effort.new_tokens), lab)
+    jobs = partial(_job, prompts, lab.effort.new_tokens)
+    taken = {"more": lambda number: median(_apart(network, drafter, jobs(number), lab)) - 1}
     return bootstrap(interleaved(taken, lab.effort.rounds, lab.clock)["more"])
 
 
-def _apart(network: Network, drafter: str, prompt: Sequence[int], lab: Lab) -> list[float]:
-    """Sampled over greedy, for each pair of steps behind the first with its prefill."""
-    samplings = (SamplingParams(), _WARM)
-    texts = [started(network, drafter, Job(prompt, lab.effort.new_tokens, each)) for each in samplings]
+def _job(prompts: Sequence[Sequence[int]], new_tokens: int, number: int) -> Job:
+    """Another text each round."""
+    return Job(prompts[number % len(prompts)], new_tokens, SamplingParams(temperature=0.8, top_p=0.95, seed=number))
+
+
+def _apart(network: Network, drafter: str, sampled: Job, lab: Lab) -> list[float]:
+    """Sampled over greedy, for each pair of steps behind the first with its prefill.
+
+    Near their ends texts draft less, one sooner than the other: there they are not compared.
+    """
+    jobs = (replace(sampled, sampling=SamplingParams()), sampled)
+    texts = [_Text(started(network, drafter, job), job.new_tokens - lab.effort.depth - 1) for job in jobs]
     for text in texts:
-        step(text)
+        text.step()
     found: list[float] = []
-    while all(text.busy for text in texts):
-        greedy, sampled = _pair(texts, lab.clock, backwards=len(found) % 2 == 1)
-        found.append(sampled / greedy)
+    while all(text.even for text in texts):
+        greedy, warm = _pair(texts, lab.clock, backwards=len(found) % 2 == 1)
+        found.append(warm / greedy)
     return found or [1.0]
 
 
-def _pair(texts: Sequence[Engine], clock: Clock, backwards: bool) -> list[float]:
+@dataclass
+class _Text:
+    """``engine`` decodes it; for ``left`` tokens more its drafts have their full length."""
+
+    engine: Engine
+    left: int
+
+    def step(self) -> None:
+        self.left -= len(step(self.engine))
+
+    @property
+    def even(self) -> bool:
+        return self.engine.busy and self.left > 0
+
+
+def _pair(texts: Sequence[_Text], clock: Clock, backwards: bool) -> list[float]:
     """Seconds of a step of each."""
-    taken = [seconds(partial(step, text), clock) for text in (texts[::-1] if backwards else texts)]
+    taken = [seconds(text.step, clock) for text in (texts[::-1] if backwards else texts)]
     return taken[::-1] if backwards else taken
