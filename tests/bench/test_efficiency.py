@@ -37,6 +37,8 @@ KEYS = {
     "verify6_float32",
     "verify6_float16",
     "planted_exit_speedup",
+    "planted_exit_speedup_whole",
+    "planted_exit_speedup_float16",
     "planted_exit_model_share",
     "planted_skip_speedup",
     "planted_skip_model_share",
@@ -56,7 +58,7 @@ QUICK = Effort.quick()
 
 
 def costly_lab(network: CostlyNetwork) -> Lab:
-    effort = replace(QUICK, nodes=(1, 2, 4, 6), contexts=(64, 256), calibration_s=30.0)
+    effort = replace(QUICK, nodes=(1, 2, 4, 6), between=(1, 3, 5, 7), contexts=(64, 256), calibration_s=30.0)
     return replace(tiny_lab(CostlyModels(network)), clock=network.clock, effort=effort)
 
 

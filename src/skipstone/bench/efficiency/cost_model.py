@@ -1,4 +1,4 @@
-"""The cost model: how far its predictions are from real runs, over plans, nodes and contexts it was not measured at."""
+"""The cost model: how far its predictions are from real runs, over plans, nodes and contexts, most measured nowhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Errors:
 def measured_errors(network: Network, model: CostModel, lab: Lab) -> Errors:
     """In the order of ``steps_for``. As in the engine, the model learns from full runs, and predicts before each."""
     contexts = [c for c in lab.effort.contexts if c + _MOST_NODES <= network.context]
-    steps = steps_for(network.num_layers, lab.effort.nodes, contexts)
+    steps = steps_for(network.num_layers, lab.effort.between, contexts)
     runs = {context: Runs(network, context) for context in contexts}
     predicted: dict[int, list[float]] = {number: [] for number in range(len(steps))}
 

@@ -67,7 +67,15 @@ class Effort:
     head: int = 4096  # tokens of a restricted draft head
     nodes: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16)
     context: int = 256
-    contexts: tuple[int, ...] = (64, 256, 1024, 2048)
+    between: tuple[int, ...] = (
+        1,
+        3,
+        5,
+        7,
+        11,
+        16,
+    )  # nodes at which predictions are judged, most of them measured nowhere
+    contexts: tuple[int, ...] = (64, 300, 1000, 2048)
     task_prompts: int = 3  # of each task of a stream
     stream: Rounds = field(default_factory=lambda: Rounds(100, 600.0, 10))  # texts of a stream, one by one
     timeout_s: float = 280.0  # of another process
@@ -90,7 +98,8 @@ class Effort:
             added=2,
             head=32,
             context=32,
-            contexts=(8, 64),
+            between=(1, 3),
+            contexts=(8, 60),
             task_prompts=1,
             stream=Rounds(2, 20.0),
             timeout_s=60.0,

@@ -41,9 +41,13 @@ class Draft:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``c``, ``v`` and ``late`` in plain steps; ``tokens_per_second`` drafted; ``mean_accepted`` is M."""
+    """``c``, ``v`` and ``late`` in plain steps; ``tokens_per_second`` drafted; ``mean_accepted`` is M.
+
+    ``speedup`` is without the prompt and the first cycle; ``whole`` is that of whole texts, as rivals are timed.
+    """
 
     speedup: Estimate
+    whole: Estimate
     share: Estimate
     c: float
     v: float
@@ -54,6 +58,7 @@ class Outcome:
     def to_json(self) -> dict[str, float]:
         return {
             "speedup": self.speedup.value,
+            "speedup_whole": self.whole.value,
             "model_share": self.share.value,
             "c": self.c,
             "v": self.v,
@@ -68,6 +73,7 @@ def compare(network: Network, draft: Draft, prompts: Sequence[Sequence[int]], la
     effort = lab.effort
     tokens = effort.cycles * (draft.depth + 1)  # whole cycles only
     jobs = [Job(prompt, tokens) for prompt in prompts]
+    plain: list[Decoded] = []
     texts: list[Decoded] = []
 
     def decoded(spec: str, keep: list[Decoded]) -> Callable[[int], float]:
@@ -77,13 +83,15 @@ def compare(network: Network, draft: Draft, prompts: Sequence[Sequence[int]], la
 
         return arm
 
-    whole = {"plain": decoded("none", []), "drafted": decoded(draft.spec, texts)}
+    whole = {"plain": decoded("none", plain), "drafted": decoded(draft.spec, texts)}
     for arm in whole.values():
         arm(0)
+    plain.clear()
     texts.clear()
     context = sum(len(prompt) for prompt in prompts) // len(prompts) + tokens // 2
     arms = {**whole, **_steps(network, draft, context, lab)}
-    return _outcome(interleaved(arms, effort.rounds, lab.clock), texts, draft.depth)
+    taken = interleaved(arms, effort.rounds, lab.clock)
+    return _outcome(taken, plain, texts, draft.depth)
 
 
 def _steps(network: Network, draft: Draft, context: int, lab: Lab) -> Mapping[str, Callable[[int], float]]:
@@ -103,7 +111,7 @@ def _median_of(call: Callable[[], object], lab: Lab) -> Callable[[int], float]:
     return lambda number: median(seconds(call, lab.clock) for _ in range(lab.effort.steps))
 
 
-def _outcome(taken: Samples, texts: Sequence[Decoded], depth: int) -> Outcome:
+def _outcome(taken: Samples, plain_texts: Sequence[Decoded], texts: Sequence[Decoded], depth: int) -> Outcome:
     step, draft, verify = taken["step"], taken["draft"], taken["verify"]
     late = taken.get("late", [0.0] * len(step))
     cycle = [sum(parts) for parts in zip(draft, late, verify, strict=True)]
@@ -112,6 +120,7 @@ def _outcome(taken: Samples, texts: Sequence[Decoded], depth: int) -> Outcome:
     speedup = ratios(taken["plain"], taken["drafted"])
     return Outcome(
         speedup=bootstrap(speedup),
+        whole=paired_ratio([text.seconds for text in plain_texts], [text.seconds for text in texts]),
         share=bootstrap(ratios(speedup, model)),
         c=paired_ratio(draft, step).value / depth,
         v=paired_ratio(verify, step).value,
