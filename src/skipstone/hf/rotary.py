@@ -37,6 +37,13 @@ class Rotary:
                 or config.max_position_embeddings
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy of the model has a lock of its own."""
+        return {name: value for name, value in vars(self).items() if name != "_turn"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _turn=Lock())
+
     @property
     def by_position(self) -> bool:
         """Whether the angles of a node depend on its position alone, on no length."""
