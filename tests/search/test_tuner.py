@@ -308,3 +308,11 @@ def test_a_search_is_reported_candidate_by_candidate() -> None:
     told = json.loads(json.dumps(report.to_json()))
     assert told["plan"]["attn"] == sorted(report.plan.skip_attn)
     assert [event["what"] for event in told["events"]] == [event.what for event in report.events]
+
+
+def test_the_books_are_paid_for_too_but_leave_half_of_the_time_for_trials() -> None:
+    budget = Budget(share=0.01, ran_ms=10_000.0, kept_ms=30.0, lent_at=None)
+    assert budget.affords(69, loan_ms=0)
+    assert not budget.affords(71, loan_ms=0)
+    budget.kept_ms = 1000.0
+    assert budget.affords(49, loan_ms=0)

@@ -21,7 +21,8 @@ class Budget:
 
     def affords(self, ms: float, loan_ms: float) -> bool:
         """Whether a trial of about ``ms``, or what the last one took, fits now; ``loan_ms`` is what a loan comes to."""
-        taken = self.spent_ms + max(ms, self.trial_ms)
+        books = min(self.kept_ms, self.share * self.ran_ms / 2)  # where steps are short they must not eat up all of it
+        taken = self.spent_ms + books + max(ms, self.trial_ms)
         advance = 0.0 if self.lent_at is None else self.lent_at + loan_ms
         self.rests_until = 0.0 if taken <= advance else taken / self.share
         return not self.rests
