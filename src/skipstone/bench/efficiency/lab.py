@@ -67,14 +67,8 @@ class Effort:
     head: int = 4096  # tokens of a restricted draft head
     nodes: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16)
     context: int = 256
-    between: tuple[int, ...] = (
-        1,
-        3,
-        5,
-        7,
-        11,
-        16,
-    )  # nodes at which predictions are judged, most of them measured nowhere
+    # at which predictions of the cost model are judged; most of them are measured nowhere
+    between: tuple[int, ...] = (1, 3, 5, 7, 11, 16)
     contexts: tuple[int, ...] = (64, 300, 1000, 2048)
     task_prompts: int = 3  # of each task of a stream
     stream: Rounds = field(default_factory=lambda: Rounds(100, 600.0, 10))  # texts of a stream, one by one
