@@ -1,4 +1,4 @@
-"""Let the starting model write texts that the third and fourth part are trained on, out of the openings of public ones.
+"""Let the starting model write texts that the later parts are trained on, out of the openings of public ones.
 
 Usage: write_own.py SOURCES OUTPUT [--kind NAME]... [--model smollm2-135m] [--tokens 192] [--rows 32] [--weights auto]
 """
@@ -19,8 +19,10 @@ from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
 
 QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
 NAMES, PROSE = 320, 320
+MORE_QUESTIONS, MORE_STORIES, MORE_CHATS = 260, 220, 200
 THIRD = ("sums", "stories", "chats", "openings", "anything")
 FOURTH = ("names", "prose")
+FIFTH = ("more sums", "more stories", "more chats")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--weights", default="auto")
     parser.add_argument(
-        "--kind", action="append", choices=[*THIRD, *FOURTH], help="those of the third part, if not given"
+        "--kind", action="append", choices=[*THIRD, *FOURTH, *FIFTH], help="those of the third part, if not given"
     )
     parser.add_argument("--tokens", type=int, default=192)
     parser.add_argument("--rows", type=int, default=32)
@@ -67,13 +69,22 @@ def _kinds(sources: Sources, tokenizer: Any) -> Iterator[Kind]:
     news = [line for row in sources.rows("cnn_dm_40.jsonl") for line in row["article"].split(". ") if len(line) > 60]
     openings = [" ".join(line.split()[:6]) for line in draw.sample(news, OPENINGS)]
     tokens = [tokenizer.decode([draw.randrange(256, len(tokenizer))]) for _ in range(RANDOM)]
-    yield Kind("sums", draw.sample(maths, QUESTIONS), chat=True)
-    yield Kind("stories", first_sentences(draw.sample(sources.stories(), STORIES)), chat=False)
-    yield Kind("chats", [text[:1500] for text in draw.sample(asked, CHATS)], chat=True)
+    sums, stories, chats = (
+        draw.sample(maths, QUESTIONS),
+        first_sentences(draw.sample(sources.stories(), STORIES)),
+        [text[:1500] for text in draw.sample(asked, CHATS)],
+    )
+    yield Kind("sums", sums, chat=True)
+    yield Kind("stories", stories, chat=False)
+    yield Kind("chats", chats, chat=True)
     yield Kind("openings", openings, chat=False, sampled=1.0)
     yield Kind("anything", [token for token in tokens if token.strip()], chat=False, sampled=1.0)
     yield Kind("names", draw.sample(_about(sources), NAMES), chat=False, sampled=1.0)
     yield Kind("prose", draw.sample(_prose(sources), PROSE), chat=False, sampled=1.0)
+    more = sorted({*first_sentences(sources.stories())} - {*stories})
+    yield Kind("more sums", draw.sample(sorted({*maths} - {*sums}), MORE_QUESTIONS), chat=True)
+    yield Kind("more stories", draw.sample(more, MORE_STORIES), chat=False)
+    yield Kind("more chats", draw.sample(sorted({text[:1500] for text in asked} - {*chats}), MORE_CHATS), chat=True)
 
 
 def _about(sources: Sources) -> list[str]:

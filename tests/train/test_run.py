@@ -229,6 +229,28 @@ def test_training_goes_on_with_an_adapter_and_compares_with_the_model_it_is_for(
 
 
 @needs_peft
+@pytest.mark.parametrize("lora", [{}, {"lora_rank": 2, "lora_early_rank": 3}])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_frozen_layers_stay_as_they_are_while_those_behind_learn(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, lora: dict[str, int], checkpointing: bool
+) -> None:
+    first = train(recipe(exits=[2], **lora), folder)
+    start = str(_saved(first, tmp_path / "start")) if lora else ""
+    given = {**lora, "adapter": start, "agreement": 1, "exit_share": 0.5, "distil": 1.0, "frozen_layers": 2}
+    trained = train(recipe(exits=[2], **given, checkpointing=checkpointing, output=str(tmp_path / "on")), folder)
+    if not lora:
+        first = train(recipe(exits=[2], steps=1, learning_rate=1e-12, output=str(tmp_path / "untouched")), folder)
+    moved = {
+        name
+        for name, weight in first.model.named_parameters()
+        if not torch.allclose(weight, trained.model.get_parameter(name), rtol=0, atol=1e-6)
+    }
+    assert moved
+    assert not [name for name in moved if ".layers.0." in name or ".layers.1." in name or "embed_tokens" in name]
+    assert {number for name in moved for number in (2, 3) if f".layers.{number}." in name} == {2, 3}
+
+
+@needs_peft
 @pytest.mark.parametrize(
     ("given", "kind", "said"),
     [
@@ -350,6 +372,13 @@ def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], f
             "last_every 3 does not divide accumulation 2",
         ),
         ({"lora_early_rank": 4}, UsageError, "give lora_rank and exits too"),
+        ({"frozen_layers": 4}, PlanError, "frozen_layers 4 of a model of 4 layers: leave some"),
+        ({"frozen_layers": -1}, UsageError, "frozen_layers -1: give 0 or more"),
+        (
+            {"frozen_layers": 2, "exits": [2], "agreement": 1, "last_every": 2},
+            UsageError,
+            "leaves only the last layer to learn, and last_every 2 has it rest",
+        ),
         ({"learning_rte": 1}, UsageError, 'no "learning_rte": did you mean "learning_rate"'),
         ({"data": []}, UsageError, "no training data"),
         ({"data": ["/nowhere.txt"]}, UsageError, "cannot be read"),

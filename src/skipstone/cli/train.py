@@ -62,6 +62,10 @@ def train(
         str | None,
         typer.Option(metavar="DIR", help="Go on with this adapter, of the same ranks.", rich_help_panel=_WHAT),
     ] = None,
+    frozen_layers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Leave the first N layers as they are. [default: 0]", rich_help_panel=_WHAT),
+    ] = None,
     scratch: Annotated[
         bool, typer.Option("--scratch", help="Start from random weights.", rich_help_panel=_WHAT)
     ] = False,

@@ -23,7 +23,8 @@ class Recipe:
     model instead of the labels. ``exit_share`` is the share of the loss that the exits have together (0: the paper's),
     ``agreement`` that of their loss which compares with this model's own last layer. With ``last_every`` n, n-1 of n
     micro-batches train exits only. ``lora_early_rank`` is the rank in the layers before the last trained exit;
-    ``adapter`` is one of these ranks to go on with.
+    ``adapter`` is one of these ranks to go on with. With ``frozen_layers`` n the first n layers stay as they are, and
+    what goes into them too: where that is all before the exits, only what comes behind them learns.
     ``stored`` is the number type that the trained weights are written in.
     ``fsdp`` spreads weights, gradients and optimizer over the processes.
     """
@@ -45,6 +46,7 @@ class Recipe:
     lora_rank: int = 0
     lora_early_rank: int = 0
     adapter: str = ""
+    frozen_layers: int = 0
     seed: int = 0
     steps: int = 1000
     batch: int = 1
@@ -100,6 +102,10 @@ class Recipe:
                     f"exit {exit_layer} cannot be trained in a model of {layers} layers: give exits from 2 to "
                     f"{layers - 1}"
                 )
+        if self.frozen_layers >= layers:
+            raise PlanError(
+                f"frozen_layers {self.frozen_layers} of a model of {layers} layers: leave some to be trained"
+            )
         dropout = LayerDropout(layers, self.p_max, self.seed, "exponential" if self.scratch else "constant", self.steps)
         weights, curriculum = ExitWeights(layers, self.e_scale, self.exit_share), self._curriculum(layers)
         return Plan(curriculum, dropout, weights, self._trained(curriculum, weights))
@@ -134,7 +140,7 @@ _LARGEST_SEED = 2**32 - 1  # that all generators of numbers take
 
 _LEAST = {
     **dict.fromkeys(("steps", "batch", "accumulation", "last_every", "save_every", "log_every", "eval_rows"), 1),
-    **dict.fromkeys(("lora_rank", "lora_early_rank", "warmup", "seed", "period"), 0),
+    **dict.fromkeys(("lora_rank", "lora_early_rank", "frozen_layers", "warmup", "seed", "period"), 0),
     "length": 2,
 }
 
@@ -178,6 +184,11 @@ def _check_together(recipe: Recipe) -> None:
         raise UsageError(
             f"last_every {recipe.last_every} does not divide accumulation {recipe.accumulation}: each step needs as "
             "many micro-batches with a loss of the last layer as any other"
+        )
+    if recipe.last_every > 1 and recipe.frozen_layers >= max(recipe.exits):
+        raise UsageError(
+            f"frozen_layers {recipe.frozen_layers} leaves only the last layer to learn, and last_every "
+            f"{recipe.last_every} has it rest: leave out one of them"
         )
     if recipe.lora_early_rank and not (recipe.lora_rank and recipe.exits):
         raise UsageError("lora_early_rank is the rank before the last trained exit: give lora_rank and exits too")

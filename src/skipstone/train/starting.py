@@ -13,7 +13,7 @@ import torch
 
 from ..errors import CheckpointError, UnsupportedModel, UsageError
 from ..hf.adapters import WEIGHTS, Adapter, check_keys, is_adapter, read_adapter
-from ..hf.body import body_of, check_architecture
+from ..hf.body import body_of, check_architecture, layer_list
 from ..hf.checkpoint import check_numbers, read_checkpoint
 from ..hf.json_file import read_json
 from ..hf.network import context_of
@@ -66,8 +66,19 @@ def start(recipe: Recipe, folder: Path) -> Any:
     """The model on the CPU in float32, what is to train of it so marked."""
     model = _random(folder, recipe.seed) if recipe.scratch else loaded(folder)
     check_architecture(model, model.config.get_text_config())
-    body_of(model)
-    return _with_adapters(model, recipe) if recipe.lora_rank else model.requires_grad_(True)
+    adapted = _with_adapters(model, recipe) if recipe.lora_rank else model.requires_grad_(True)
+    _freeze(model, recipe.frozen_layers)
+    return adapted
+
+
+def _freeze(model: Any, layers: int) -> None:
+    """The first ``layers``, adapters among them, and the embedding before them; a head tied to it stays with it."""
+    body, _ = body_of(model)
+    found = layer_list(body)
+    if layers and found is not None:
+        model.get_input_embeddings().requires_grad_(False)
+        for layer in found[:layers]:
+            layer.requires_grad_(False)
 
 
 def settings_digest(folder: Path) -> str:
