@@ -60,7 +60,7 @@ def test_layers_beyond_the_last_are_refused(text: str):
         SkipDrafter(Options(mlp=text), network())
 
 
-@pytest.mark.parametrize("options", [{"depth": -1}, {"width": 0}, {"plan": "swift"}, {"plan": "uniform", "attn": "1"}])
+@pytest.mark.parametrize("options", [{"depth": -1}, {"width": -1}, {"plan": "swift"}, {"plan": "uniform", "attn": "1"}])
 def test_options_that_cannot_work_are_refused(options: dict[str, object]):
     with pytest.raises(UsageError, match="skip:"):
         Options(**options)

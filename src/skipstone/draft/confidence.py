@@ -38,14 +38,15 @@ class WhileItPays:
     acceptance: float
     ms: float
     rate: float
-    reach: list[float] = field(default_factory=list)  # by row: the chance that all so far are accepted
-    confidences: list[list[float]] = field(default_factory=list)
+    reach: list[list[float]] = field(init=False)  # by depth and row: the chance that all before are accepted
+    confidences: list[list[float]] = field(init=False)  # by row
 
     def __post_init__(self) -> None:
-        self.reach, self.confidences = [1.0] * self.rows, [[] for _ in range(self.rows)]
+        self.reach, self.confidences = [[1.0] * self.rows], [[] for _ in range(self.rows)]
 
     def __call__(self, picks: list[list[Pick]]) -> bool:
         for place, pick in enumerate(picks[-1]):
             self.confidences[place].append(pick.confidence)
-            self.reach[place] *= self.calibration.chance(pick.confidence, self.acceptance)
-        return sum(self.reach) * self.acceptance < self.rows * self.ms * self.rate
+        chances = [self.calibration.chance(pick.confidence, self.acceptance) for pick in picks[-1]]
+        self.reach.append([before * chance for before, chance in zip(self.reach[-1], chances, strict=True)])
+        return sum(self.reach[-1]) * self.acceptance < self.rows * self.ms * self.rate

@@ -20,8 +20,8 @@ from .head import HELP, DraftHead, check_head
 from .label import check_task
 from .tuned import Learnt, Tuned
 
-_DEPTH = 4  # tokens drafted with a given plan
-_DEEPEST = 16  # and with one that was found
+_DEPTH, _WIDTH = 4, 1  # with a given plan
+_DEEPEST = 16  # with one that was found
 
 
 class SkipDrafter:
@@ -33,7 +33,9 @@ class SkipDrafter:
         attn: str = field(default="", metadata={"help": "attention sublayers to skip, as 3+5+8-11"})
         mlp: str = field(default="", metadata={"help": "MLP sublayers to skip, as 3+5+8-11"})
         depth: int = field(default=0, metadata={"help": "tokens drafted at most; 0: as pays, or 4 with a given plan"})
-        width: int = field(default=1, metadata={"help": "choices kept at each depth"})
+        width: int = field(
+            default=0, metadata={"help": "choices kept at each depth; 0: as pays, or 1 with a given plan"}
+        )
         head: str = field(default="auto", metadata={"help": HELP})
         window: int = field(default=32, metadata={"help": "verified tokens that a plan is tried on"})
         budget: float = field(default=0.01, metadata={"help": "share of the time that the search may take"})
@@ -43,8 +45,8 @@ class SkipDrafter:
 
         def __post_init__(self) -> None:
             check_head("skip", self.head)
-            if self.depth < 0 or self.width < 1:
-                raise UsageError(f"skip: depth={self.depth} and width={self.width}: use 0 or more, and 1 or more")
+            if self.depth < 0 or self.width < 0:
+                raise UsageError(f"skip: depth={self.depth} and width={self.width}: use 1 or more, or 0 for what pays")
             if self.plan not in ("", "uniform"):
                 raise UsageError(f"skip: plan={self.plan!r} is not known: use plan=uniform, or attn=… and mlp=…")
             if self.plan and (self.attn or self.mlp):
@@ -106,10 +108,11 @@ class SkipDrafter:
         options = self.options
         if self.tuned is not None:
             return self.tuned.propose(state, options.depth, options.width)
-        depth = room_for_depth(state, options.depth or _DEPTH, options.width)
+        width = options.width or _WIDTH
+        depth = room_for_depth(state, options.depth or _DEPTH, width)
         if depth == 0 or self.plan is None:
             return state.nothing()
-        return Backbone(state, self.plan, depth, self.head, options.width).draft()
+        return Backbone(state, self.plan, depth, self.head, width).draft()
 
     def observe(self, record: StepRecord) -> None:
         self.head.observe(record)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import RLock
 from typing import Any
 
 from ..drafting import DraftState
+from ..network import chains_only
 from ..plan import LayerPlan
-from ..search.calibration import Calibration
+from ..search.calibration import Calibration, by_halves
 from ..search.choice import Choice
 from ..search.found import Found
 from ..search.pace import Expected
 from ..search.report import SearchReport
 from ..search.tuner import Tuner
 from ..telemetry import StepRecord
-from ..tree import Draft
+from ..tree import Draft, Feedback, Verified
 from .chain import Backbone, room_for_depth
 from .confidence import WhileItPays
 from .head import DraftHead
+from .siblings import CHOICES, Siblings
 
 
 @dataclass
@@ -27,6 +31,7 @@ class Learnt:
 
     tuner: Tuner
     calibration: Calibration = field(default_factory=Calibration)
+    others: Calibration = field(default_factory=lambda: Calibration(by_halves))  # choices behind a drafted token
     lock: Any = field(default_factory=RLock)
 
     def told(self) -> str:
@@ -59,7 +64,8 @@ class Drafted:
 class Tuned:
     """A trial where one is due, then a draft by the tuner's choice, as long as its tokens are sure enough to pay.
 
-    Rows are this drafter's own: others that share ``learnt`` number theirs alike.
+    ``width`` choices of each token are kept; 0: those that are worth verifying. Rows are this drafter's own: others
+    that share ``learnt`` number theirs alike.
     """
 
     learnt: Learnt
@@ -84,7 +90,7 @@ class Tuned:
     def _search(self, state: DraftState, width: int) -> tuple[Choice | None, float]:
         """What to draft with, and the seconds that trials and bookkeeping took."""
         tuner, began = self.tuner, self.tuner.clock()
-        tuner.head, tuner.width = self.head.step_head, width
+        tuner.head, tuner.width = self.head.step_head, max(width, 1)
         tuner.coverage = self.head.coverage if self.head.narrow else 1.0
         self._mark(state)
         tried = tuner.work(state, self.since)
@@ -102,19 +108,44 @@ class Tuned:
             self.since = {row: len(history) for row, history in zip(state.rows, state.history, strict=True)}
 
     def _draft(self, state: DraftState, choice: Choice, most: int, width: int) -> Draft:
-        depth = room_for_depth(state, min(most or 2 * choice.depth, choice.deepest), width)
+        depth = room_for_depth(state, min(most or 2 * choice.depth, choice.deepest), max(width, 1))
         if depth == 0:
             return state.nothing()
         pays = (choice.acceptance, choice.more, choice.rate)
         enough = WhileItPays(self.learnt.calibration, len(state.rows), *pays)
-        backbone = Backbone(state, choice.plan, depth, self.head, width, enough)
-        useful = zip(state.rows, enough.confidences, state.limits.depths, strict=True)
-        cycle = choice.pricing.cycle(choice.plan, len(backbone.picks))
+        looked = width or self._looks(state)
+        backbone = Backbone(state, choice.plan, depth, self.head, looked, enough)
+        draft = backbone.draft() if width or looked == 1 else self._with_siblings(backbone, choice, enough.reach)
+        self._remember(state, choice, enough.confidences, draft)
+        return draft
+
+    def _looks(self, state: DraftState) -> int:
+        """Choices looked at for each token."""
+        return CHOICES if state.rule.lossless and not chains_only(state.network) else 1
+
+    def _with_siblings(self, backbone: Backbone, choice: Choice, reach: Sequence[Sequence[float]]) -> Draft:
+        """The backbone, and what is worth verifying beside it."""
+        state, nodes = backbone.state, 1 + len(backbone.picks)
+        siblings = Siblings(self.learnt.others, lambda count: choice.rate * choice.beside(nodes, count))
+        useful = [
+            [chance * (depth <= room) for chance, room in zip(row, state.limits.depths, strict=True)]
+            for depth, row in enumerate(reach[: nodes - 1], 1)
+        ]
+        draft = backbone.draft(siblings.widths(backbone.picks, useful, state.limits.nodes - nodes))
+        return replace(draft, feedback=Feedback(partial(self._learn, siblings)) if siblings.looked else None)
+
+    def _learn(self, siblings: Siblings, verified: Verified) -> None:
+        with self.learnt.lock:
+            siblings.learn(verified)
+
+    def _remember(self, state: DraftState, choice: Choice, confidences: list[list[float]], draft: Draft) -> None:
+        """What each row's draft was, until its verification is known."""
+        pricing, depth = choice.pricing, len(confidences[0])
+        cycle = depth * pricing.draft(choice.plan) + pricing.verify_nodes(len(draft.topology))
         expected = {} if state.costs is None else Expected.by_row(state.rows, cycle)
-        for row, confidences, room in useful:
+        for row, sure, room in zip(state.rows, confidences, state.limits.depths, strict=True):
             if room > 0:
-                self.drafted[row] = Drafted(choice.plan, confidences, expected.get(row))
-        return backbone.draft()
+                self.drafted[row] = Drafted(choice.plan, sure, expected.get(row))
 
     def observe(self, record: StepRecord) -> None:
         drafted = self.drafted.pop(record.row, None)

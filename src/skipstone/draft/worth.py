@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..accept import Pick
 from ..search.exit_prices import ExitPrices
 from ..search.exit_sights import ExitSights
+from .siblings import probabilities, worth_keeping
 
 
 @dataclass
@@ -34,11 +35,11 @@ class Worth:
 
     def __call__(self, picks: list[list[Pick]]) -> bool:
         """Whether drafting should stop, now that the last of ``picks`` were looked at."""
-        probabilities = [_probabilities(pick) for pick in picks[-1]]
+        by_row = [probabilities(pick) for pick in picks[-1]]
         depth = len(picks)
-        chances = [self.sights.chances(row) for row in probabilities]
+        chances = [self.sights.chances(row) for row in by_row]
         chances = [row if depth <= most else [0.0] * len(row) for row, most in zip(chances, self.limits, strict=True)]
-        self.probabilities.append(probabilities)
+        self.probabilities.append(by_row)
         self.chances.append(chances)
         self.reach.append([so_far * row[0] for so_far, row in zip(self.reach[-1], chances, strict=True)])
         return not self._pays(sum(self.reach[-1]), depth) or not self._look_pays(depth + 1)
@@ -46,13 +47,10 @@ class Worth:
     def widths(self) -> tuple[int, ...]:
         """How many choices to keep by depth, what has run and what one more pass of the early layers is worth."""
         depth = len(self.chances)
-        candidates = self._candidates()
-        best, taken, brought = 0.0, 0, 0.0
-        for count, (chance, _) in enumerate(candidates[: self.most - depth], 1):
-            brought += chance
-            gained = brought - self.rate * self.prices.late(depth, count)
-            if gained > best:
-                best, taken = gained, count
+        candidates = self._candidates()[: self.most - depth]
+        taken = worth_keeping(
+            [chance for chance, _ in candidates], lambda count: self.rate * self.prices.late(depth, count)
+        )
         looks = depth * (self.prices.look + self.prices.early[1])
         self.ms = looks + self.prices.early[taken] + self.prices.rest[depth + taken]
         kept = [place for _, place in candidates[:taken]]
@@ -84,9 +82,3 @@ class Worth:
         node, reach = self.rate * self.prices.late(ran, 1), sum(self.reach[-1])
         hoped = sum(share * max(reach * chance - node, 0.0) for share, chance in self.sights.groups)
         return hoped > self.rate * self.prices.look
-
-
-def _probabilities(pick: Pick) -> list[float]:
-    """Of a pick's tokens, noise aside, by its scores; 0 where these are no distribution."""
-    chances = (pick.scores[pick.tokens] - pick.scores.logsumexp(-1)).exp()
-    return [chance if 0 <= chance <= 1 else 0.0 for chance in chances.tolist()]

@@ -24,3 +24,8 @@ class Choice:
         """Milliseconds that its last token takes."""
         pricing, depth = self.pricing, self.depth
         return pricing.slower * (pricing.cycle(self.plan, depth) - pricing.cycle(self.plan, depth - 1))
+
+    def beside(self, nodes: int, siblings: int) -> float:
+        """Milliseconds that so many choices add to the verification of ``nodes``."""
+        pricing = self.pricing
+        return pricing.slower * (pricing.verify_nodes(nodes + siblings) - pricing.verify_nodes(nodes))

@@ -71,9 +71,13 @@ class Pricing:
 
     def verify(self, depth: int) -> float:
         """Milliseconds of verifying ``depth`` drafted tokens."""
-        if depth not in self._verified:
-            self._verified[depth] = self._ms(LayerPlan.full(self.layers), depth * self.width + 1)
-        return self._verified[depth]
+        return self.verify_nodes(depth * self.width + 1)
+
+    def verify_nodes(self, nodes: int) -> float:
+        """Milliseconds of a verification of ``nodes``, the root among them."""
+        if nodes not in self._verified:
+            self._verified[nodes] = self._ms(LayerPlan.full(self.layers), nodes)
+        return self._verified[nodes]
 
     def cycle(self, plan: LayerPlan, depth: int) -> float:
         """Milliseconds of drafting ``depth`` tokens and verifying them, by their steps."""
