@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import struct
+import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from paying import layers_cost_everything, layers_cost_nothing
 from tiny_folder import tiny_folder
 
 from skipstone.cli.layer_map import drawn, picture
+from skipstone.cli.patience import one_interrupt
 from skipstone.errors import StoreError
 from skipstone.hf.checkpoint import read_checkpoint
 from skipstone.hf.fingerprint import fingerprint
@@ -263,6 +266,41 @@ def test_an_interrupted_search_keeps_what_it_found(
     assert result.code == 130
     assert "× plain decoding" in result.out
     assert json.loads(run("plans", "list", "--json", "--cache", cache).out)[0]["settled"] is False
+
+
+def test_a_second_interrupt_in_haste_does_not_lose_what_was_found(
+    run: Run, deep: Path, prompts: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, to_keep = Tuning._look, PlanShelf.to_keep
+
+    def interrupted(self: Tuning) -> None:
+        look(self)
+        if self.found is not None:
+            self.found = replace(self.found, settled=False)
+            signal.raise_signal(signal.SIGINT)
+
+    def again(*given: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return to_keep(*given)
+
+    monkeypatch.setattr(Tuning, "_look", interrupted)
+    monkeypatch.setattr(PlanShelf, "to_keep", again)
+    before = signal.getsignal(signal.SIGINT)
+    assert run("tune", deep, "--prompts", prompts, "--cache", cache).code == 130
+    assert len(json.loads(run("plans", "list", "--json", "--cache", cache).out)) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_that_comes_later_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with one_interrupt():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        now[0] = 3.0
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 @pytest.fixture

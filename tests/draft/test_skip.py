@@ -48,19 +48,21 @@ def test_options_name_the_sublayers_to_skip_or_leave_it_to_a_search(options: Opt
     assert SkipDrafter(options, tiny_network(layers=6)).plan == plan
 
 
-@pytest.mark.parametrize("text", ["a", "1+b", "-3", "1,2", "1-2-3", "3-1", "1.5"])
+@pytest.mark.parametrize("text", ["a", "1+b", "+", "-3", "1,2", "1-2-3", "3-1", "1.5"])
 def test_what_names_no_layers_is_refused(text: str):
     with pytest.raises(UsageError, match="does not name layers"):
         SkipDrafter(Options(attn=text), network())
 
 
-@pytest.mark.parametrize("text", ["4", "0+9", "2-99999999999"])
+@pytest.mark.parametrize("text", ["4", "0+9", "2-99999999999", "9" * 5000])
 def test_layers_beyond_the_last_are_refused(text: str):
     with pytest.raises(PlanError, match=r"layers are 0\.\.3"):
         SkipDrafter(Options(mlp=text), network())
 
 
-@pytest.mark.parametrize("options", [{"depth": -1}, {"width": -1}, {"plan": "swift"}, {"plan": "uniform", "attn": "1"}])
+@pytest.mark.parametrize(
+    "options", [{"depth": -1}, {"width": -1}, {"width": 10**400}, {"plan": "swift"}, {"plan": "uniform", "attn": "1"}]
+)
 def test_options_that_cannot_work_are_refused(options: dict[str, object]):
     with pytest.raises(UsageError, match="skip:"):
         Options(**options)

@@ -7,7 +7,7 @@ import pytest
 
 from skipstone.errors import UsageError
 from skipstone.plan import LayerPlan
-from skipstone.search.bayes import BayesSearcher
+from skipstone.search.bayes import BayesSearcher, GaussianProcess
 from skipstone.search.random_choice import RandomSearcher
 from skipstone.search.searcher import NoSignals, Trial
 from skipstone.search.sublayer import Sublayer, skipped_by
@@ -35,6 +35,16 @@ def test_only_every_nth_plan_is_not_the_random_one():
     random = RandomSearcher(LAYERS, COUNT, 3)
     drawn = [random.ask(NoSignals()) for _ in range(4)]
     assert [trial.plan for turn, trial in enumerate(trials, 1) if turn % 3] == drawn
+
+
+def test_where_no_process_fits_what_was_seen_a_random_plan_takes_its_place(monkeypatch: pytest.MonkeyPatch):
+    def suggest(self: GaussianProcess) -> list[float]:
+        raise numpy.linalg.LinAlgError("11-th leading minor of the array is not positive definite")
+
+    monkeypatch.setattr(GaussianProcess, "suggest", suggest)
+    trials = _tried(BayesSearcher(LAYERS, COUNT, every=2, seed=3), 6)
+    random = RandomSearcher(LAYERS, COUNT, 3)
+    assert [trial.plan for trial in trials] == [random.ask(NoSignals()) for _ in range(6)]
 
 
 def test_what_it_concludes_is_better_than_chance():

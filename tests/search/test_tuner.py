@@ -137,7 +137,13 @@ def test_a_loan_is_repaid_before_anything_else_is_tried():
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"window": 0}, "window of 0"), ({"share": 0.0}, "budget of 0"), ({"share": 1.5}, "1.5"), ({"loan": -1}, "-1")],
+    [
+        ({"window": 0}, "window of 0"),
+        ({"share": 0.0}, "budget of 0"),
+        ({"share": 1.5}, "1.5"),
+        ({"loan": -1}, "-1"),
+        ({"loan": 10**400}, "a loan of 1000"),
+    ],
 )
 def test_settings_that_leave_nothing_to_search_with_are_refused(options: dict[str, Any], said: str):
     with pytest.raises(UsageError, match=said):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -167,6 +168,8 @@ DAMAGES = [
     _entry(date=7),
     _entry(promises={"here": 1.4}),
     _entry(promises={"here": {"speed": "fast", "depth": 4}}),
+    _entry(promises={"\x1b[31mhere": {"speed": 1.4, "depth": 4}}),
+    lambda text: text.replace('"stories"', '" stories"'),
 ]
 
 
@@ -183,6 +186,29 @@ def test_a_damaged_file_is_told_set_aside_and_started_afresh(tmp_path: Path, sai
     one.put("stories", FOUND)
     assert one.get("stories") == Warm(PLAN, settled=True)
     assert len(said) == 1
+
+
+def test_a_pipe_in_the_place_of_a_file_is_told_and_passed_over(tmp_path: Path, said: Any) -> None:
+    os.mkfifo(tmp_path / f"{PRINT}.json")
+    written(tmp_path, replace(kept(), fingerprint=OTHER), said)
+    assert [plans.fingerprint for plans in all_plans(tmp_path, said)] == [OTHER]
+    assert "no ordinary file" in said[0]
+
+
+def test_a_folder_of_plans_that_is_none_is_an_error(tmp_path: Path, said: Any) -> None:
+    assert all_plans(tmp_path / "none", said) == []
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "plans"):
+        with pytest.raises(StoreError, match="Not a directory"):
+            all_plans(folder, said)
+
+
+def test_a_plan_file_that_is_a_link_stays_one(tmp_path: Path, said: Any) -> None:
+    target, link = tmp_path / "shared.json", tmp_path / f"{PRINT}.json"
+    link.symlink_to(target)
+    written(tmp_path, kept(), said)
+    assert link.is_symlink()
+    assert read_plans(target) == kept()
 
 
 def test_the_line_says_where_a_damaged_file_went(tmp_path: Path, said: Any) -> None:

@@ -83,7 +83,7 @@ def export(
     if file == "-":
         print(json.dumps(plans.to_json(), indent=2))
     else:
-        write_json(Path(file).expanduser(), plans.to_json())
+        write_json(Path(file).expanduser(), plans.to_json(), option="FILE")
 
 
 def import_(

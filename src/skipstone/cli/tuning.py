@@ -18,17 +18,19 @@ from ..text.progress import to_stderr
 from ..text.prompt import Prompt
 from ..text.tuning import Tuning
 from .kept_text import description
+from .patience import one_interrupt
 
 
 def tune_now(model: LanguageModel, prompts: Sequence[Prompt], task: str, tokens: int, as_json: bool) -> None:
     """However the search ends, what it found is shown and kept. Raises StoreError where it cannot be kept."""
     tuning = Tuning(model, task, tokens)
-    try:
-        _search(tuning, prompts)
-    except BaseException:
-        _save(tuning, as_json)
-        raise
-    _keep(tuning, as_json)
+    with one_interrupt():
+        try:
+            _search(tuning, prompts)
+        except BaseException:
+            _save(tuning, as_json)
+            raise
+        _keep(tuning, as_json)
 
 
 def _save(tuning: Tuning, as_json: bool) -> None:

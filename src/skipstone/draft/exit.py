@@ -18,6 +18,7 @@ from .chain import Backbone, room_for_depth
 from .dynamic_exit import DynamicExit, LearntExits
 from .head import HELP, DraftHead, check_head
 from .label import check_task
+from .sizes import check_sizes
 
 _DEPTH, _WIDTH = 4, 1  # with a given layer
 _DEEPEST = 16  # as pays
@@ -40,9 +41,7 @@ class ExitDrafter:
 
         def __post_init__(self) -> None:
             check_head("exit", self.head)
-            if self.layer < 0 or self.depth < 0 or self.width < 0:
-                given = f"layer={self.layer}, depth={self.depth}, width={self.width}"
-                raise UsageError(f"exit: {given} are out of range: use 1 or more, or 0 for what pays")
+            check_sizes("exit", layer=self.layer, depth=self.depth, width=self.width)
             check_task("exit", self.task)
             if self.task and self.layer:
                 raise UsageError(

@@ -18,9 +18,11 @@ from ..tree import Draft
 from .chain import Backbone, room_for_depth
 from .head import HELP, DraftHead, check_head
 from .label import check_task
+from .sizes import check_sizes
 from .tuned import Learnt, Tuned
 
 _DEPTH, _WIDTH = 4, 1  # with a given plan
+_DIGITS = 9  # of a layer's number
 _DEEPEST = 16  # with one that was found
 
 
@@ -45,8 +47,7 @@ class SkipDrafter:
 
         def __post_init__(self) -> None:
             check_head("skip", self.head)
-            if self.depth < 0 or self.width < 0:
-                raise UsageError(f"skip: depth={self.depth} and width={self.width}: use 1 or more, or 0 for what pays")
+            check_sizes("skip", depth=self.depth, width=self.width)
             if self.plan not in ("", "uniform"):
                 raise UsageError(f"skip: plan={self.plan!r} is not known: use plan=uniform, or attn=… and mlp=…")
             if self.plan and (self.attn or self.mlp):
@@ -135,10 +136,16 @@ def _plan(options: SkipDrafter.Options, num_layers: int) -> LayerPlan | None:
 def _layers(text: str, num_layers: int) -> set[int]:
     """Layer numbers written 3+5+8-11."""
     layers: set[int] = set()
+    if text and not text.strip("+"):
+        raise UsageError(f"skip: {text!r} does not name layers: write them as 3+5+8-11")
     for part in filter(None, text.split("+")):
         low, _, high = part.partition("-")
-        if not (low.isdecimal() and (high.isdecimal() or not high)) or int(low) > int(high or low):
-            raise UsageError(f"skip: {text!r} does not name layers: write them as 3+5+8-11")
+        if not (low.isdecimal() and (high.isdecimal() or not high)):
+            raise UsageError(f"skip: {text[:80]!r} does not name layers: write them as 3+5+8-11")
+        if max(len(low), len(high)) > _DIGITS:
+            raise PlanError(f"skip: layer {part[:20]}… is not in the model: its layers are 0..{num_layers - 1}")
+        if int(low) > int(high or low):
+            raise UsageError(f"skip: {text[:80]!r} does not name layers: write them as 3+5+8-11")
         if int(high or low) >= num_layers:
             raise PlanError(f"skip: layer {high or low} is not in the model: its layers are 0..{num_layers - 1}")
         layers.update(range(int(low), int(high or low) + 1))

@@ -20,6 +20,8 @@ _HAIR = 1e-6
 class BayesSearcher:
     """Every ``every``-th plan is the most promising one for matchness, the others are random; all are learnt from.
 
+    Where no process fits what was seen, a random plan takes that one's place.
+
     ``kappa``: how much an unknown is worth, the bound being mean + κ · deviation. ``alpha``: variance of a matchness by
     chance. Raises UsageError where the library for it is not installed.
     """
@@ -42,7 +44,10 @@ class BayesSearcher:
         self._asked += 1
         if self._asked % self.every:
             return self._random.ask(signals)
-        return self._largest(self._process.suggest())
+        try:
+            return self._largest(self._process.suggest())
+        except (ValueError, ArithmeticError):  # numbers that no process fits, as with hardly any variance by chance
+            return self._random.ask(signals)
 
     def tell(self, trial: Trial) -> None:
         gone = skipped_by(trial.plan)

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 from ..plan import LayerPlan
 
+_ROUNDING = 1e-9  # 50 * 0.58 is 28.999…
+
 
 class Sublayer(NamedTuple):
     """The attention or MLP of a layer."""
@@ -22,7 +24,7 @@ def searchable(num_layers: int) -> list[Sublayer]:
 
 def count_at(num_layers: int, ratio: float) -> int:
     """How many of them a draft leaves out at ``ratio`` (SWIFT's r); 0 where the model is too shallow for one."""
-    return int(len(searchable(num_layers)) * ratio)
+    return int(len(searchable(num_layers)) * ratio + _ROUNDING)
 
 
 def skipped_by(plan: LayerPlan) -> frozenset[Sublayer]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ..errors import UsageError
 
+_MOST = 10**9  # steps that are lent: more than anybody waits for
+
 
 @dataclass(frozen=True)
 class TunerOptions:
@@ -21,5 +23,7 @@ class TunerOptions:
             raise UsageError(f"a window of {self.window} verified tokens shows nothing: use 2 or more")
         if not 0 < self.share <= 1:
             raise UsageError(f"a search budget of {self.share} of the run: use a share above 0, up to 1")
-        if self.loan < 0 or self.deepest < 1:
-            raise UsageError(f"loan={self.loan} and depth={self.deepest}: use 0 or more, and 1 or more")
+        if not 0 <= self.loan <= _MOST:
+            raise UsageError(f"a loan of {str(self.loan)[:40]} plain steps: use 0 to {_MOST:,}")
+        if self.deepest < 1:
+            raise UsageError(f"depth={self.deepest}: use 1 or more")

@@ -52,7 +52,7 @@ def locked(target: Path, progress: Callable[[str], None]) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        progress(f"another process works on {target.name}; waiting for it")
+        progress(f"another process or thread works on {target.name}; waiting for it")
         lock.acquire()
     try:
         yield
@@ -104,12 +104,12 @@ def new_file(target: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def write_json(target: Path, value: object) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never a part.
+def write_json(target: Path, value: object, option: str = "--cache") -> None:
+    """Write JSON so that a reader sees the old file or the new one, never a part; a link stays one.
 
-    Raises StoreError when the disk is full or the folder cannot be written.
+    Raises StoreError when the disk is full or the folder cannot be written; ``option`` is what chooses it.
     """
-    with disk_errors(target), new_file(target) as part:
+    with disk_errors(target, option=option), new_file(Path(os.path.realpath(target))) as part:
         part.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

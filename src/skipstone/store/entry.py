@@ -16,6 +16,14 @@ def mapping(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
+def by_name(value: Any, what: str) -> Mapping[str, Any]:
+    """A mapping whose names will be shown in a terminal."""
+    found = mapping(value, what)
+    if not all(name.isprintable() for name in found):
+        raise UsageError(f"a name in {what} is not printable text")
+    return found
+
+
 def text(given: Mapping[str, Any], name: str) -> str:
     value = given.get(name)
     if not isinstance(value, str) or not value.isprintable():  # it will be shown in a terminal
@@ -46,5 +54,5 @@ def number(given: Mapping[str, Any], name: str) -> float:
 
 def check_label(task: str) -> None:
     """Raises UsageError for a label that no drafter could have been given, and no terminal should show."""
-    if "," in task or not task.isprintable():
+    if "," in task or not task.isprintable() or task != task.strip():
         raise UsageError(f"{task[:40]!r} is no label of a task")

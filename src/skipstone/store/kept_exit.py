@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import PlanError
 from ..search.preset import ExitPreset
-from .entry import mapping, number, share, text, whole
+from .entry import by_name, mapping, number, share, text, whole
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class KeptExit:
             raise PlanError(
                 f"it exits after layer {preset.layer}, but the model has {layers}: 1 to {layers - 1} can be"
             )
-        speeds = mapping(given.get("speeds"), "speeds")
+        speeds = by_name(given.get("speeds"), "speeds")
         return cls(preset, text(given, "date"), text(given, "version"), {name: number(speeds, name) for name in speeds})
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import PlanError, UsageError
 from ..plan import LayerPlan
 from ..search.found import Found, Warm
-from .entry import mapping, number, share, text, whole
+from .entry import by_name, mapping, number, share, text, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class KeptPlan:
             given.get("settled") is True,
             text(given, "date"),
             text(given, "version"),
-            {name: _promise(each) for name, each in mapping(given.get("promises"), "promises").items()},
+            {name: _promise(each) for name, each in by_name(given.get("promises"), "promises").items()},
         )
 
     def without_promises(self) -> KeptPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -162,6 +163,8 @@ def _unusable(path: Path, error: Exception) -> str:
 
 def read_plans(path: Path) -> ModelPlans:
     """The plans in a file. Raises OSError, UsageError, PlanError and NewerPlans."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is no ordinary file")  # reading a pipe would never end
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -186,9 +189,20 @@ def all_plans(folder: Path, progress: Callable[[str], None]) -> list[ModelPlans]
     Files that are not called by a fingerprint are somebody else's.
     """
     with disk_errors(folder):
-        names = sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
+        names = (
+            sorted(Path(name).stem for name in os.listdir(folder) if name.endswith(".json")) if _there(folder) else []
+        )
     found = (load_plans(folder, name, progress) for name in names if _is_fingerprint(name))
     return sorted((plans for plans in found if plans is not None), key=lambda plans: (plans.model, plans.fingerprint))
+
+
+def _there(folder: Path) -> bool:
+    """Raises NotADirectoryError where something else bears its name, or that of a folder around it."""
+    try:
+        os.stat(folder)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def change_plans(

@@ -1,0 +1,14 @@
+"""How deep and how wide a draft may be asked to be."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+
+_MOST = 10**6
+
+
+def check_sizes(name: str, **sizes: int) -> None:
+    """Raises UsageError for what no draft can have; ``name`` is who was given it. 0 stands for what pays."""
+    if not all(0 <= size <= _MOST for size in sizes.values()):
+        given = ", ".join(f"{option}={str(size)[:40]}" for option, size in sizes.items())
+        raise UsageError(f"{name}: {given} are out of range: use 1 to {_MOST:,}, or 0 for what pays")
