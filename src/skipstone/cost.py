@@ -17,6 +17,7 @@ from .plan import LayerPlan
 
 FORMAT = 1
 TYPICAL_CONTEXT = 256  # tokens, where nobody says how many
+_CALM = 1.25  # spread of times up to which nothing else ran
 T = TypeVar("T")
 
 
@@ -81,6 +82,11 @@ class CostTable:
             + (ran - len(plan.skip_mlp)) * self.mlp(tokens)
             + self._head(step)
         )
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing else ran meanwhile, as far as the times tell."""
+        return self.spread <= _CALM
 
     def _head(self, step: Step) -> float:
         if step.head is False or step.head == 0:

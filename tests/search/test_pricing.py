@@ -54,6 +54,18 @@ def test_what_cycles_take_over_their_price_and_further_choices_make_a_plan_worth
     assert wide.verify(2) == plain.verify(6)
 
 
+class _Disturbed:
+    """Times by which several nodes take less than one."""
+
+    def ms(self, step: Step) -> float:
+        return 10.0 if step.tokens == 1 and not step.plan.skip_mlp else 1.0
+
+
+def test_no_plan_is_worth_more_than_its_tokens_however_times_were_disturbed() -> None:
+    pricing = Pricing(_Disturbed(), LAYERS, 1, 100)
+    assert pricing.at(PLAN, 0.22) < 1 + 0.22 + 0.22**2 / (1 - 0.22)
+
+
 def test_prices_are_looked_up_again_after_a_while_and_where_something_else_is_asked() -> None:
     prices = PriceList()
     first = prices.at(_pricing(), tokens=0)

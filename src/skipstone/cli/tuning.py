@@ -73,6 +73,8 @@ def _keep(tuning: Tuning, as_json: bool) -> None:
     best = None if tuning.best is None else tuning.best.speed
     figures = {"trials": tuning.trials, "best_speed": best, "settled": tuning.settled}
     about: dict[str, Any] = {**figures, "search": tuning.tuner.report().to_json()}
+    if tuning.model.costs is not None and not tuning.model.costs.table.calm:
+        to_stderr("other work disturbed the timing of steps: speeds may be off; tune again on a quiet machine")
     if found is None or not isinstance(shelf, PlanShelf):
         print(json.dumps({"kept": None, **about}) if as_json else _nothing(tuning))
         return

@@ -74,9 +74,12 @@ class Pricing:
         return self.verify_nodes(depth * self.width + 1)
 
     def verify_nodes(self, nodes: int) -> float:
-        """Milliseconds of a verification of ``nodes``, the root among them."""
+        """Milliseconds of a verification of ``nodes``, the root among them.
+
+        No fewer than those of a plain step: so no plan is worth more than its tokens, however times were disturbed.
+        """
         if nodes not in self._verified:
-            self._verified[nodes] = self._ms(LayerPlan.full(self.layers), nodes)
+            self._verified[nodes] = max(self._ms(LayerPlan.full(self.layers), nodes), self.plain)
         return self._verified[nodes]
 
     def cycle(self, plan: LayerPlan, depth: int) -> float:

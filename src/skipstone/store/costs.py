@@ -18,7 +18,6 @@ from .atomic import set_aside, write_json
 from .folders import Folders
 
 FORMAT = 1
-_CALM = 1.25  # spread of times up to which nothing else ran
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -32,7 +31,7 @@ def measured_costs(
     """
     key = cost_key(network, label)
     kept = load_costs(folders.costs, key, progress)
-    if kept is not None and kept.spread <= _CALM:
+    if kept is not None and kept.calm:
         return kept
     why = "once" if kept is None else "again, as other work disturbed it last time"
     progress(f"measuring what steps cost, {why} (about {budget_s:.0f} s)")
