@@ -139,7 +139,7 @@ def test_a_plan_is_drawn_as_a_picture(run: Run, plans: Path, cache: Path, folder
     assert run("plans", "show", folder, "--task", "", "--png", file, "--cache", cache).code == 0
     assert file.read_bytes() == picture(PLAN)
     both = run("plans", "show", folder, "--png", file, "--cache", cache)
-    assert_says(both.error, "--png draws one plan, but 2 are kept")
+    assert_says(both.error, '--png draws one plan, but 2 are kept: .*--task "" is the one listed as "\\(none\\)"')
 
 
 def test_what_is_exported_can_be_imported_elsewhere(
@@ -151,6 +151,45 @@ def test_what_is_exported_can_be_imported_elsewhere(
     entries = json.loads(run("plans", "list", "--json", "--cache", there).out)
     assert [(entry["task"], entry["attn"]) for entry in entries] == [("stories", [1, 2])]
     assert json.loads(run("plans", "export", folder, "--cache", there).out)["tasks"].keys() == {"stories"}
+
+
+def test_an_export_tells_what_was_written_where_and_not_in_the_output(
+    run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "plans.json"
+    result = run("plans", "export", folder, file, "--task", "stories", "--cache", cache)
+    assert (result.out, result.err) == ("", f"what is kept for task stories of {folder}: written to {file}\n")
+    assert run("plans", "export", folder, "--cache", cache).err == ""
+
+
+def test_plans_are_imported_by_fingerprint_where_some_are_kept_or_where_it_is_that_of_the_file(
+    run: Run, plans: Path, cache: Path, tmp_path: Path
+) -> None:
+    file, there = tmp_path / "plans.json", tmp_path / "there"
+    run("plans", "export", plans.stem[:12], file, "--cache", cache)
+    run("plans", "forget", plans.stem[:12], "--task", "stories", "--cache", cache)
+    for where in (cache, there):
+        assert run("plans", "import", plans.stem[:12], file, "--cache", where).code == 0
+        entries = json.loads(run("plans", "list", "--json", "--cache", where).out)
+        assert {entry["task"] for entry in entries} == {"", "stories"}
+    assert_says(run("plans", "import", "0123456789ab", file, "--cache", cache).error, "0123456789ab")
+
+
+def test_plans_of_another_model_are_not_imported_by_the_fingerprint_of_one_that_is_kept(
+    run: Run, plans: Path, cache: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(plans.read_text().replace(plans.stem, "0" * 32))
+    assert_says(run("plans", "import", plans.stem, file, "--cache", cache).error, "holds plans of .*0000\\), not of ")
+
+
+def test_a_task_that_a_file_has_not_is_told_of_the_file(
+    run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "out.json"
+    run("plans", "export", folder, file, "--cache", cache)
+    says = run("plans", "import", folder, file, "--task", "new", "--cache", cache).error
+    assert_says(says, 'out.json holds no plan for task "new": known: \\(none\\), stories')
 
 
 def test_plans_of_another_model_are_not_imported(
