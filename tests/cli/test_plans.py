@@ -241,24 +241,42 @@ def test_a_drawing_is_wrapped_to_the_terminal_and_plain_where_it_must_be() -> No
         "layer 0         10        20",
         "attn  ███·████████████████████·",
         "mlp   ██████████·██████████████",
+        "",
+        "█ run  · skipped",
     ]
     assert narrow.split("\n\n")[1] == "layer 10\nattn  ##########\nmlp   .#########"
     assert narrow.split("\n\n")[2].endswith("attn  ####.\nmlp   #####")
+    assert narrow.endswith("\n\n# run  . skipped")
     assert max(map(len, narrow.splitlines())) <= 20
 
 
-def test_a_picture_is_a_png_with_a_cell_for_each_sublayer() -> None:
-    data = picture(PLAN)
+def test_a_picture_has_a_cell_for_each_sublayer_numbers_labels_and_a_legend() -> None:
+    rows = _pixels(picture(LayerPlan.skipping(12, attn=[1, 2], mlp=[2])))
+    paper, cell = rows[0][0], 16 * 24
+    area = {colour: sum(row.count(colour) for row in rows) for colour in {pixel for row in rows for pixel in row}}
+    assert paper == (255, 255, 255)
+    assert sorted(area.values())[1:-1] == [4 * cell, 11 * cell, 12 * cell]  # each with one in the legend
+    written = min(area, key=lambda colour: area[colour])
+    assert any(written in row[:60] for row in rows[28:52])  # attn
+    assert any(written in row[:60] for row in rows[54:78])  # mlp
+    numbers = {x // 18 for row in rows[:28] for x, pixel in enumerate(row[82:]) if pixel == written}
+    assert numbers == {0, 5, 10, 11}  # the last has two digits
+    assert any(written in row[82:] for row in rows[88:])  # the legend
+
+
+def test_a_picture_of_few_layers_has_room_for_its_legend() -> None:
+    assert len(_pixels(picture(PLAN))[0]) == len(_pixels(picture(LayerPlan.skipping(3, attn=[1], mlp=[])))[0])
+
+
+def _pixels(data: bytes) -> list[list[tuple[int, ...]]]:
+    """Rows of red, green and blue."""
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", data[16:24])
     start = data.index(b"IDAT") + 4
     size = struct.unpack(">I", data[start - 8 : start - 4])[0]
-    raw = zlib.decompress(data[start : start + size])
-    assert len(raw) == height * (1 + 3 * width)
-    colours = {
-        raw[line + 1 + 3 * x : line + 4 + 3 * x] for line in range(0, len(raw), 1 + 3 * width) for x in range(width)
-    }
-    assert len(colours) == 4  # paper, attention, MLP, what is left out
+    raw, line = zlib.decompress(data[start : start + size]), 1 + 3 * width
+    assert len(raw) == height * line
+    return [[tuple(raw[y + 1 + 3 * x : y + 4 + 3 * x]) for x in range(width)] for y in range(0, len(raw), line)]
 
 
 @pytest.fixture
