@@ -79,6 +79,11 @@ def test_a_plan_is_shown_layer_by_layer_with_what_it_promises(run: Run, plans: P
     assert "matchness 0.94" in shown
 
 
+def test_one_token_a_draft_is_one(run: Run, plans: Path, cache: Path) -> None:
+    plans.write_text(plans.read_text().replace('"depth": 5', '"depth": 1'))
+    assert "1 token a draft, on" in run("plans", "show", plans.stem, "--cache", cache).out
+
+
 def test_a_model_is_known_by_its_fingerprint_too(run: Run, plans: Path, cache: Path, folder: Path) -> None:
     by_folder = run("plans", "show", folder, "--json", "--cache", cache).out
     assert run("plans", "show", plans.stem[:12], "--json", "--cache", cache).out == by_folder
@@ -222,7 +227,9 @@ def test_a_task_of_no_plan_is_refused_with_the_nearest(run: Run, plans: Path, ca
 
 
 def test_a_model_of_no_plan_is_told_what_finds_one(run: Run, cache: Path, folder: Path) -> None:
-    assert_says(run("plans", "show", folder, "--cache", cache).error, "no plan of .* is kept: skipstone tune")
+    assert_says(
+        run("plans", "show", folder, "--cache", cache).error, "is kept: skipstone tune .* --prompts FILE searches for"
+    )
     assert_says(run("plans", "show", "nowhere", "--cache", cache).error, "nowhere")
 
 

@@ -45,8 +45,8 @@ class Kept:
         found = next((plans for plans in kept if plans.fingerprint == fingerprint), None)
         if found is None:
             raise UsageError(
-                f"no plan of {model} is kept: skipstone tune {model} --prompts FILE finds one for skip, "
-                "skipstone sweep one for exit"
+                f"no plan of {model} is kept: skipstone tune {model} --prompts FILE searches for one, "
+                "and keeps it where one pays"
             )
         return found
 
