@@ -13,8 +13,19 @@ from pathlib import Path
 
 import skipstone
 from skipstone.bench.layerskip.sources import Sources, chat
+from skipstone.errors import SkipstoneError
 from skipstone.hf.tokenizer import HFTokenizer
 
+NEEDED = (
+    "gsm8k_train.jsonl.gz",
+    "tinystories_train.jsonl.gz",
+    "cnn_dm_40.jsonl",
+    "dolly_151.jsonl",
+    "self_instruct_427.jsonl",
+    "python311_docs.jsonl.gz",
+    "gsm8k_test_200.jsonl",  # from here on held out
+    "wikitext2_valid.txt",
+)
 MATHS, DOCS, DOC_LETTERS = 3600, 150, 6000
 MORE_MATHS, MORE_STORIES, MORE_DOCS = 2000, 750, 70  # of the second part, those of maths and documents all new
 LAST_MATHS, LAST_STORIES, LAST_DOCS = 1100, 300, 40  # of the third, beside what write_own.py has made; maths new again
@@ -27,9 +38,11 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--model", default="smollm2-135m")
     given = parser.parse_args()
+    sources = Sources(given.sources)
+    sources.need(NEEDED)
     tokenizer = skipstone.load(given.model).tokenizer
     given.output.mkdir(parents=True, exist_ok=True)
-    for name, texts in _sets(Sources(given.sources), tokenizer):
+    for name, texts in _sets(sources, tokenizer):
         lines = [json.dumps({"text": text}) + "\n" for text in texts]
         (given.output / f"{name}.jsonl").write_text("".join(lines))
         print(f"{name}: {len(lines)} texts, {sum(map(len, lines)):,} letters")
@@ -63,4 +76,7 @@ def _cut(docs: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SkipstoneError as error:
+        raise SystemExit(f"error: {error}") from None

@@ -16,7 +16,15 @@ from typing import Any
 
 import skipstone
 from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
+from skipstone.errors import SkipstoneError
 
+NEEDED = (
+    "gsm8k_train.jsonl.gz",
+    "tinystories_train.jsonl.gz",
+    "cnn_dm_40.jsonl",
+    "dolly_151.jsonl",
+    "self_instruct_427.jsonl",
+)
 QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
 NAMES, PROSE = 320, 320
 MORE_QUESTIONS, MORE_STORIES, MORE_CHATS = 260, 220, 200
@@ -47,10 +55,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=192)
     parser.add_argument("--rows", type=int, default=32)
     given = parser.parse_args()
+    sources = Sources(given.sources)
+    sources.need(NEEDED)
     model = skipstone.load(given.model, weights=given.weights)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     with given.output.open("w") as file:
-        kinds = _kinds(Sources(given.sources), model.tokenizer.tokenizer)
+        kinds = _kinds(sources, model.tokenizer.tokenizer)
         for kind in (kind for kind in kinds if kind.name in (given.kind or THIRD)):
             for number, text in enumerate(_written(model, kind, given)):
                 file.write(json.dumps({"text": text}) + "\n")
@@ -121,4 +131,7 @@ def _written(model: skipstone.LanguageModel, kind: Kind, given: argparse.Namespa
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except SkipstoneError as error:
+        raise SystemExit(f"error: {error}") from None

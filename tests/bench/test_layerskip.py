@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -256,3 +258,21 @@ def test_speedups_are_those_of_pairs_by_kind_of_text() -> None:
     assert head.speedup("a").value == 2.5
     assert head.speedup("b").value == 1
     assert head.speedup().value == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "last"), [("make_data.py", "wikitext2_valid.txt"), ("write_own.py", "self_instruct")]
+)
+def test_a_script_of_the_checkpoint_names_what_its_folder_lacks_before_it_loads_anything(
+    script: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(__file__).parents[2] / "checkpoints" / "smollm2-135m-layerskip" / script
+    if not file.exists():
+        pytest.skip("the checkpoint is of the repository, not of the package")
+    (tmp_path / "gsm8k_train.jsonl.gz").touch()
+    monkeypatch.setattr("skipstone.load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr("sys.argv", [script, str(tmp_path), str(tmp_path / "out" / "own.jsonl")])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(file), run_name="__main__")
+    assert re.match(rf"error: .* lacks tinystories_train.*; needed are gsm8k_train.*{last}", str(ended.value.code))
+    assert not (tmp_path / "out").exists()

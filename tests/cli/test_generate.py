@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Run
+from commands import Run, assert_says
 
 import skipstone
 from skipstone.text.language_model import LanguageModel
@@ -147,3 +147,17 @@ def test_a_terminal_that_cannot_show_a_character_gets_a_question_mark(
     (tmp_path / "prompts.txt").write_text("漢 the", encoding="utf-8")
     assert run("generate", "--prompts", tmp_path / "prompts.txt", "--model", folder, *ASKED).code == 0
     assert screen.getvalue().startswith(b"== 1/1: ? the\n")
+
+
+def test_a_terminal_is_told_at_once_what_is_loaded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("generate", "hello", "--model", "/nowhere").error.startswith('no model "/nowhere"')
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    told = run("generate", "hello", "--model", "/nowhere").err.splitlines()
+    assert [line[:16] for line in told] == ["loading /nowhere", "error: no model "]
+
+
+def test_what_contradicts_itself_is_told_before_anything_heavy_is_imported(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "skipstone.text.settings", None)  # its import would fail
+    assert_says(run("generate", "hello", "--rows", 0).error, "--rows 0 generates nothing")

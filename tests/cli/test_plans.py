@@ -79,6 +79,11 @@ def test_a_plan_is_shown_layer_by_layer_with_what_it_promises(run: Run, plans: P
     assert "matchness 0.94" in shown
 
 
+def test_one_token_a_draft_is_one(run: Run, plans: Path, cache: Path) -> None:
+    plans.write_text(plans.read_text().replace('"depth": 5', '"depth": 1'))
+    assert "1 token a draft, on" in run("plans", "show", plans.stem, "--cache", cache).out
+
+
 def test_a_model_is_known_by_its_fingerprint_too(run: Run, plans: Path, cache: Path, folder: Path) -> None:
     by_folder = run("plans", "show", folder, "--json", "--cache", cache).out
     assert run("plans", "show", plans.stem[:12], "--json", "--cache", cache).out == by_folder
@@ -139,7 +144,7 @@ def test_a_plan_is_drawn_as_a_picture(run: Run, plans: Path, cache: Path, folder
     assert run("plans", "show", folder, "--task", "", "--png", file, "--cache", cache).code == 0
     assert file.read_bytes() == picture(PLAN)
     both = run("plans", "show", folder, "--png", file, "--cache", cache)
-    assert_says(both.error, "--png draws one plan, but 2 are kept")
+    assert_says(both.error, '--png draws one plan, but 2 are kept: .*--task "" is the one listed as "\\(none\\)"')
 
 
 def test_what_is_exported_can_be_imported_elsewhere(
@@ -151,6 +156,45 @@ def test_what_is_exported_can_be_imported_elsewhere(
     entries = json.loads(run("plans", "list", "--json", "--cache", there).out)
     assert [(entry["task"], entry["attn"]) for entry in entries] == [("stories", [1, 2])]
     assert json.loads(run("plans", "export", folder, "--cache", there).out)["tasks"].keys() == {"stories"}
+
+
+def test_an_export_tells_what_was_written_where_and_not_in_the_output(
+    run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "plans.json"
+    result = run("plans", "export", folder, file, "--task", "stories", "--cache", cache)
+    assert (result.out, result.err) == ("", f"what is kept for task stories of {folder}: written to {file}\n")
+    assert run("plans", "export", folder, "--cache", cache).err == ""
+
+
+def test_plans_are_imported_by_fingerprint_where_some_are_kept_or_where_it_is_that_of_the_file(
+    run: Run, plans: Path, cache: Path, tmp_path: Path
+) -> None:
+    file, there = tmp_path / "plans.json", tmp_path / "there"
+    run("plans", "export", plans.stem[:12], file, "--cache", cache)
+    run("plans", "forget", plans.stem[:12], "--task", "stories", "--cache", cache)
+    for where in (cache, there):
+        assert run("plans", "import", plans.stem[:12], file, "--cache", where).code == 0
+        entries = json.loads(run("plans", "list", "--json", "--cache", where).out)
+        assert {entry["task"] for entry in entries} == {"", "stories"}
+    assert_says(run("plans", "import", "0123456789ab", file, "--cache", cache).error, "0123456789ab")
+
+
+def test_plans_of_another_model_are_not_imported_by_the_fingerprint_of_one_that_is_kept(
+    run: Run, plans: Path, cache: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(plans.read_text().replace(plans.stem, "0" * 32))
+    assert_says(run("plans", "import", plans.stem, file, "--cache", cache).error, "holds plans of .*0000\\), not of ")
+
+
+def test_a_task_that_a_file_has_not_is_told_of_the_file(
+    run: Run, plans: Path, cache: Path, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "out.json"
+    run("plans", "export", folder, file, "--cache", cache)
+    says = run("plans", "import", folder, file, "--task", "new", "--cache", cache).error
+    assert_says(says, 'out.json holds no plan for task "new": known: \\(none\\), stories')
 
 
 def test_plans_of_another_model_are_not_imported(
@@ -183,7 +227,9 @@ def test_a_task_of_no_plan_is_refused_with_the_nearest(run: Run, plans: Path, ca
 
 
 def test_a_model_of_no_plan_is_told_what_finds_one(run: Run, cache: Path, folder: Path) -> None:
-    assert_says(run("plans", "show", folder, "--cache", cache).error, "no plan of .* is kept: skipstone tune")
+    assert_says(
+        run("plans", "show", folder, "--cache", cache).error, "is kept: skipstone tune .* --prompts FILE searches for"
+    )
     assert_says(run("plans", "show", "nowhere", "--cache", cache).error, "nowhere")
 
 
@@ -202,24 +248,42 @@ def test_a_drawing_is_wrapped_to_the_terminal_and_plain_where_it_must_be() -> No
         "layer 0         10        20",
         "attn  ███·████████████████████·",
         "mlp   ██████████·██████████████",
+        "",
+        "█ run  · skipped",
     ]
     assert narrow.split("\n\n")[1] == "layer 10\nattn  ##########\nmlp   .#########"
     assert narrow.split("\n\n")[2].endswith("attn  ####.\nmlp   #####")
+    assert narrow.endswith("\n\n# run  . skipped")
     assert max(map(len, narrow.splitlines())) <= 20
 
 
-def test_a_picture_is_a_png_with_a_cell_for_each_sublayer() -> None:
-    data = picture(PLAN)
+def test_a_picture_has_a_cell_for_each_sublayer_numbers_labels_and_a_legend() -> None:
+    rows = _pixels(picture(LayerPlan.skipping(12, attn=[1, 2], mlp=[2])))
+    paper, cell = rows[0][0], 16 * 24
+    area = {colour: sum(row.count(colour) for row in rows) for colour in {pixel for row in rows for pixel in row}}
+    assert paper == (255, 255, 255)
+    assert sorted(area.values())[1:-1] == [4 * cell, 11 * cell, 12 * cell]  # each with one in the legend
+    written = min(area, key=lambda colour: area[colour])
+    assert any(written in row[:60] for row in rows[28:52])  # attn
+    assert any(written in row[:60] for row in rows[54:78])  # mlp
+    numbers = {x // 18 for row in rows[:28] for x, pixel in enumerate(row[82:]) if pixel == written}
+    assert numbers == {0, 5, 10, 11}  # the last has two digits
+    assert any(written in row[82:] for row in rows[88:])  # the legend
+
+
+def test_a_picture_of_few_layers_has_room_for_its_legend() -> None:
+    assert len(_pixels(picture(PLAN))[0]) == len(_pixels(picture(LayerPlan.skipping(3, attn=[1], mlp=[])))[0])
+
+
+def _pixels(data: bytes) -> list[list[tuple[int, ...]]]:
+    """Rows of red, green and blue."""
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", data[16:24])
     start = data.index(b"IDAT") + 4
     size = struct.unpack(">I", data[start - 8 : start - 4])[0]
-    raw = zlib.decompress(data[start : start + size])
-    assert len(raw) == height * (1 + 3 * width)
-    colours = {
-        raw[line + 1 + 3 * x : line + 4 + 3 * x] for line in range(0, len(raw), 1 + 3 * width) for x in range(width)
-    }
-    assert len(colours) == 4  # paper, attention, MLP, what is left out
+    raw, line = zlib.decompress(data[start : start + size]), 1 + 3 * width
+    assert len(raw) == height * line
+    return [[tuple(raw[y + 1 + 3 * x : y + 4 + 3 * x]) for x in range(width)] for y in range(0, len(raw), line)]
 
 
 @pytest.fixture

@@ -147,8 +147,9 @@ def test_a_model_too_shallow_to_skip_is_decoded_plainly_and_it_says_so(layers: i
     assert f"of {layers} layers" in spy.notes[0]
 
 
-def test_a_model_deep_enough_is_nothing_to_speak_of():
-    assert SwiftDrafter(Options(beta=0), network()).notes == []
+def test_it_says_at_the_start_that_it_is_slow_while_it_searches():
+    (note,) = SwiftDrafter(Options(beta=0), network()).notes
+    assert note.startswith("swift: tries a candidate at every step, which is slow until its search ends")
 
 
 def test_without_the_library_it_is_told_at_once_unless_random_candidates_are_asked_for(monkeypatch):

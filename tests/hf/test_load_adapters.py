@@ -42,6 +42,12 @@ def spoilt(adapter: Path, tmp_path: Path) -> Path:
     return copy(adapter, tmp_path / "spoilt")
 
 
+def test_an_adapter_in_a_folder_that_is_called_so_is_told_with_the_folder_around_it() -> None:
+    facts = ("base", "LORA", 4, (), {})
+    assert str(module.Adapter(Path("out/mine/adapter"), *facts)) == "mine/adapter (LORA, rank 4)"
+    assert str(module.Adapter(Path("out/mine"), *facts)) == "mine (LORA, rank 4)"
+
+
 @needs_peft
 def test_an_adapter_is_merged_into_the_base_it_names(adapter: Path, folder: Path) -> None:
     said: list[str] = []

@@ -21,7 +21,9 @@ from skipstone.request import Request
 from skipstone.search.budget import Budget
 from skipstone.search.in_use import InUse
 from skipstone.search.pace import Expected
+from skipstone.search.pricing import Pricing, Uniform
 from skipstone.search.searcher import Trial
+from skipstone.search.sublayer import told_parts
 from skipstone.search.tuner import Tuner
 from skipstone.search.tuner_options import TunerOptions
 from skipstone.telemetry import StepRecord, Summary, Timing
@@ -159,6 +161,29 @@ def test_a_plan_that_promises_more_than_plain_decoding_and_is_not_used_comes_wit
     assert tuner.told().endswith("by its trial, which is not enough: 2 before it fell short of theirs")
     tuner.best = Trial(LayerPlan.uniform(12), 9, 32, speed=0.8)
     assert tuner.told().endswith("sublayers, 0.80 times plain decoding")
+
+
+@pytest.mark.parametrize(
+    ("rows", "context", "says"),
+    [
+        (1, 12, "not drafting: at a context of 12 tokens, a draft without 2 MLP sublayers does not pay"),
+        (8, 640, "not drafting: with 8 rows, at a context of 640 tokens, a draft without 2 MLP sublayers does not pay"),
+    ],
+)
+def test_a_plan_that_does_not_pay_now_is_told_with_rows_and_context(rows: int, context: int, says: str):
+    tuner = _tuner(_generous(fit(skip_form(SHAPE, attn=6).model)[0]))
+    plan = LayerPlan.skipping(tuner.network_layers, mlp=[2, 3])
+    tuner.use = InUse.taken_up(Trial(plan, 29, 32, 1.5), share=0.9, tokens=0)
+    tuner.priced_out = Pricing(Uniform(tuner.network_layers), tuner.network_layers, rows, context)
+    assert tuner.told() == says
+
+
+@pytest.mark.parametrize(
+    ("attn", "mlp", "says"),
+    [([1], [], "1 attention sublayer"), ([1], [2, 3], "1 attention and 2 MLP sublayers"), ([], [], "no sublayers")],
+)
+def test_what_a_plan_leaves_out_is_told_without_what_it_does_not(attn: list[int], mlp: list[int], says: str):
+    assert told_parts(LayerPlan.skipping(5, attn, mlp)) == says
 
 
 def test_search_time_is_told_apart_from_drafting():

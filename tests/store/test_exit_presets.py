@@ -14,7 +14,7 @@ from skipstone.errors import CheckpointError, PlanError, StoreError, UsageError
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found, Warm
 from skipstone.search.preset import ExitPreset
-from skipstone.store import KeptExit, ModelPlans, PlanShelf, change_plans, imported, load_plans
+from skipstone.store import KeptExit, ModelPlans, PlanFile, PlanShelf, change_plans, load_plans
 
 PRINT = "0a" * 16
 PRESET = ExitPreset(layer=2, depth=4, width=2, head="512", agreement=0.62, tokens=900, speed=1.3)
@@ -184,7 +184,9 @@ def test_both_kinds_are_forgotten_by_task_and_the_last_takes_the_file_away(tmp_p
 def test_a_file_of_presets_alone_can_be_taken_in(tmp_path: Path) -> None:
     path = tmp_path / "presets.json"
     path.write_text(json.dumps(kept().to_json()))
-    assert imported(path, ModelPlans(PRINT, 6, "mine")).exit("stories").preset == replace(PRESET, speed=None)
+    assert PlanFile.read(path).plans_for(ModelPlans(PRINT, 6, "mine")).exit("stories").preset == replace(
+        PRESET, speed=None
+    )
 
 
 def test_an_unknown_task_is_refused_with_the_nearest_one() -> None:

@@ -15,7 +15,7 @@ import pytest
 from skipstone.errors import CheckpointError, PlanError, StoreError, UsageError
 from skipstone.plan import LayerPlan
 from skipstone.search.found import Found, Warm
-from skipstone.store import KeptPlan, ModelPlans, PlanShelf, all_plans, change_plans, imported, load_plans
+from skipstone.store import KeptPlan, ModelPlans, PlanFile, PlanShelf, all_plans, change_plans, load_plans
 from skipstone.store import plans as plans_module
 from skipstone.store.atomic import locked
 from skipstone.store.plans import read_plans
@@ -297,7 +297,7 @@ def test_what_a_newer_version_keeps_is_not_changed_by_commands_either(tmp_path: 
     assert path.read_text() == newer
     assert all_plans(tmp_path, said) == []
     with pytest.raises(UsageError, match="newer version"):
-        imported(path, ModelPlans(PRINT, 6, "mine"))
+        PlanFile.read(path).plans_for(ModelPlans(PRINT, 6, "mine"))
 
 
 def test_a_disk_that_cannot_be_written_is_told_once_and_stops_nothing(tmp_path: Path, said: Any) -> None:
@@ -353,13 +353,13 @@ def _exported(tmp_path: Path, edit: Callable[[str], str] = lambda text: text) ->
 
 
 def test_a_file_of_the_same_model_is_taken_in(tmp_path: Path) -> None:
-    plans = imported(_exported(tmp_path), ModelPlans(PRINT, 6, "mine"))
+    plans = PlanFile.read(_exported(tmp_path)).plans_for(ModelPlans(PRINT, 6, "mine"))
     assert plans.task("stories").plan == PLAN
 
 
 def test_plans_of_another_model_are_refused_by_fingerprint(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"plans of tiny \(0a0a0a0a0a0a\), not of mine \(1b1b1b1b1b1b\)"):
-        imported(_exported(tmp_path), ModelPlans(OTHER, 6, "mine"))
+        PlanFile.read(_exported(tmp_path)).plans_for(ModelPlans(OTHER, 6, "mine"))
 
 
 @pytest.mark.parametrize(
@@ -373,14 +373,14 @@ def test_plans_of_another_model_are_refused_by_fingerprint(tmp_path: Path) -> No
 )
 def test_files_that_cannot_be_plans_of_the_model_are_refused(tmp_path: Path, edit: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        imported(_exported(tmp_path, edit), ModelPlans(PRINT, 6, "mine"))
+        PlanFile.read(_exported(tmp_path, edit)).plans_for(ModelPlans(PRINT, 6, "mine"))
 
 
 def test_a_plan_that_names_absent_layers_is_a_plan_error(tmp_path: Path) -> None:
     with pytest.raises(PlanError):
-        imported(_exported(tmp_path, _entry(mlp=[6])), ModelPlans(PRINT, 6, "mine"))
+        PlanFile.read(_exported(tmp_path, _entry(mlp=[6]))).plans_for(ModelPlans(PRINT, 6, "mine"))
 
 
 def test_a_file_that_is_not_there_is_a_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
-        imported(tmp_path / "none.json", ModelPlans(PRINT, 6, "mine"))
+        PlanFile.read(tmp_path / "none.json").plans_for(ModelPlans(PRINT, 6, "mine"))

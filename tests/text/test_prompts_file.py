@@ -139,3 +139,8 @@ def test_real_data_reads_whole(name: str, count: int) -> None:
     prompts = read_prompts(DATA / name)
     assert len(prompts) == count
     assert all(isinstance(prompt, str) and prompt for prompt in prompts)
+
+
+def test_the_prompts_of_the_readme_are_ten_questions() -> None:
+    prompts = read_prompts(Path(__file__).parents[2] / "examples" / "questions.jsonl")
+    assert len(set(map(str, prompts))) == 10

@@ -43,8 +43,6 @@ class Job:
 
     def check(self) -> None:
         """Raise UsageError for what contradicts itself, RequestError for numbers that no model could serve."""
-        from ..text.settings import GenerationSettings
-
         if self.prompt is not None and self.prompts is not None:
             raise UsageError("a prompt and --prompts are two different inputs: give one of them")
         if self.system is not None and not self.chat:
@@ -55,6 +53,8 @@ class Job:
             raise UsageError(f"--rows {self.rows} generates nothing: use 1 or more")
         if self.converses and (self.as_json or self.settings["num_return_sequences"] != 1):
             raise UsageError("a conversation prints one answer at a time, as text: give a prompt, or leave --json out")
+        from ..text.settings import GenerationSettings  # takes seconds, as it imports torch
+
         GenerationSettings.of(**self.settings)
 
     @property

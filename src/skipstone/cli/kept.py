@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,9 +33,8 @@ class Kept:
     def of(self, model: str) -> ModelPlans:
         """Raises UsageError where nothing is kept of the model, ModelNotFound where there is none."""
         kept = self.all()
-        printed = [plans for plans in kept if len(model) >= _ENOUGH and plans.fingerprint.startswith(model)]
-        if len(printed) == 1:
-            return printed[0]
+        if (printed := _printed(model, kept)) is not None:
+            return printed
         try:
             fingerprint = self._fingerprint(self._source(model))
         except ModelNotFound:
@@ -45,15 +45,20 @@ class Kept:
         found = next((plans for plans in kept if plans.fingerprint == fingerprint), None)
         if found is None:
             raise UsageError(
-                f"no plan of {model} is kept: skipstone tune {model} --prompts FILE finds one for skip, "
-                "skipstone sweep one for exit"
+                f"no plan of {model} is kept: skipstone tune {model} --prompts FILE searches for one, "
+                "and keeps it where one pays"
             )
         return found
 
-    def identify(self, model: str) -> ModelPlans:
-        """The model with no plans yet. Raises what looking for it and inspecting it raise."""
+    def identify(self, model: str, file: ModelPlans) -> ModelPlans:
+        """The model with no plans yet; a fingerprint may also be that of the plans in a file.
+
+        Raises what looking for it and inspecting it raise.
+        """
         from ..hf.facts import inspect_folder
 
+        if (printed := _printed(model, self.all()) or _printed(model, [file])) is not None:
+            return ModelPlans(printed.fingerprint, printed.layers, printed.model)
         source = self._source(model)
         layers = inspect_folder(source.folder, adapters=source.adapters).layers
         return ModelPlans(self._fingerprint(source), layers, model)
@@ -68,3 +73,9 @@ class Kept:
         from ..hf.fingerprint import fingerprint
 
         return fingerprint(read_checkpoint(source.folder), source.adapters)
+
+
+def _printed(given: str, among: Sequence[ModelPlans]) -> ModelPlans | None:
+    """The plans of the one model whose fingerprint begins so."""
+    found = [plans for plans in among if len(given) >= _ENOUGH and plans.fingerprint.startswith(given)]
+    return found[0] if len(found) == 1 else None

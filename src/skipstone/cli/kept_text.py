@@ -69,7 +69,7 @@ def _figures(kept: KeptPlan, layers: int) -> Iterator[str]:
     yield f"leaves out {len(plan.skip_attn)} of {layers} attentions and {len(plan.skip_mlp)} of {layers} MLPs"
     yield f"matchness {kept.matchness:.2f}, acceptance {kept.acceptance:.2f}, seen on {kept.tokens} tokens; {left}"
     for machine, promise in kept.promises.items():
-        yield f"{promise.speed:.2f} × plain decoding, {promise.depth} tokens a draft, on {machine}"
+        yield f"{promise.speed:.2f} × plain decoding, {_long(promise.depth)}, on {machine}"
     yield f"found {kept.date} by skipstone {kept.version}"
 
 
@@ -84,8 +84,11 @@ def _exit_figures(kept: KeptExit, layers: int) -> Iterator[str]:
 
 def _drafted(kept: KeptExit) -> str:
     depth, width = kept.preset.depth, kept.preset.width
-    tokens = f"{depth} token{'s' * (depth > 1)} a draft"
-    return tokens if width == 1 else f"{tokens}, {width} choices of each"
+    return _long(depth) if width == 1 else f"{_long(depth)}, {width} choices of each"
+
+
+def _long(depth: int) -> str:
+    return f"{depth} token{'s' * (depth != 1)} a draft"
 
 
 def _head(head: str) -> str:

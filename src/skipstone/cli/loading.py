@@ -1,9 +1,10 @@
-"""Loading a model so that Ctrl-C is never lost on the way."""
+"""Loading a model so that it is told at once and Ctrl-C is never lost on the way."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ def load(model: str, **where: Any) -> LanguageModel:
     """``skipstone.load``, interruptible: what it raises after a Ctrl-C is a KeyboardInterrupt."""
     import skipstone
 
+    if sys.stderr.isatty():
+        print(f"loading {model} ...", file=sys.stderr, flush=True)
     with interruptible():
         return skipstone.load(model, **where)
 

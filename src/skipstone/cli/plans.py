@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,6 +77,7 @@ def export(
 ) -> None:
     """Write the plans of a model to a file, for another machine."""
     from ..store import write_json
+    from ..text.progress import to_stderr
     from .kept import Kept
 
     plans = _chosen(Kept(cache).of(model), task)
@@ -84,6 +85,7 @@ def export(
         print(json.dumps(plans.to_json(), indent=2))
     else:
         write_json(Path(file).expanduser(), plans.to_json(), option="FILE")
+        to_stderr(f"{_names(plans)} of {plans.model}: written to {file}")
 
 
 def import_(
@@ -94,15 +96,15 @@ def import_(
     debug: o.Debug = False,
 ) -> None:
     """Take in plans that were found on another machine, in the place of those of the same task."""
-    from ..store import change_plans, imported
+    from ..store import PlanFile, change_plans
     from ..text.progress import to_stderr
     from .kept import Kept
 
-    kept = Kept(cache)
-    ours = kept.identify(model)
-    plans = _chosen(imported(file.expanduser(), ours), task)
+    kept, given = Kept(cache), PlanFile.read(file.expanduser())
+    ours = kept.identify(model, given.plans)
+    plans = given.plans_for(ours, task)
     change_plans(kept.folder, ours, lambda before: before.with_plans(plans), to_stderr)
-    print(f"{_names(plans)} of {model}: taken in")
+    print(f"{_names(plans)} of {ours.model or model}: taken in")
 
 
 def forget(model: _Model, task: _Task = None, cache: o.Cache = None, debug: o.Debug = False) -> None:
@@ -146,7 +148,14 @@ def _draw(plans: ModelPlans, png: Path) -> None:
     from .layer_map import picture
 
     if len(plans.tasks) != 1:
-        wrong = f"{len(plans.tasks)} are kept: choose one with --task" if plans.tasks else "none is kept"
-        raise UsageError(f"--png draws one plan, but {wrong}")
+        raise UsageError(f"--png draws one plan, but {_several(list(plans.tasks))}")
     with disk_errors(png, option="--png"), new_file(png.expanduser()) as part:
         part.write_bytes(picture(next(iter(plans.tasks.values())).plan))
+
+
+def _several(tasks: Sequence[str]) -> str:
+    """What keeps one plan from being meant."""
+    if not tasks:
+        return "none is kept"
+    unnamed = ' (--task "" is the one listed as "(none)")' if "" in tasks else ""
+    return f"{len(tasks)} are kept: choose one with --task{unnamed}"

@@ -113,6 +113,6 @@ class SwiftDrafter:
 def _notes(num_layers: int, ratio: float) -> list[str]:
     """What a user would not expect of it, a line each."""
     if count_at(num_layers, ratio):
-        return []
+        return ["swift: tries a candidate at every step, which is slow until its search ends; to draft fast, use skip"]
     parts = len(searchable(num_layers))
     return [f"swift: of {num_layers} layers {parts} sublayers may be skipped, and r={ratio} of them is none: no drafts"]

@@ -41,7 +41,13 @@ class Adapter:
 
     def __str__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank}"
-        return f"{self.folder.name} ({self.kind}{rank})"
+        return f"{self._name} ({self.kind}{rank})"
+
+    @property
+    def _name(self) -> str:
+        """Its folder's; with the one around it where that says nothing."""
+        folder = self.folder.absolute()
+        return f"{folder.parent.name}/{folder.name}" if folder.name == "adapter" else folder.name
 
 
 def is_adapter(folder: Path) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .sublayer import searchable, skipped_by
+from .sublayer import searchable, skipped_by, told_parts
 
 if TYPE_CHECKING:
     from .in_use import InUse
+    from .pricing import Pricing
     from .tuner import Tuner
 
 
@@ -24,12 +25,13 @@ def told(tuner: Tuner) -> str:
     return f"not drafting: no text so far was long enough to try anything on ({tuner.options.window} tokens)"
 
 
-def _in_use(use: InUse, priced_out: bool) -> str:
-    attn, mlp = len(use.plan.skip_attn), len(use.plan.skip_mlp)
-    plan = f"without {attn} attention and {mlp} MLP sublayers"
-    if priced_out:
-        return f"not drafting: for so many rows and so long a text a draft {plan} does not pay"
-    return f"drafting {plan}, {use.recent.share:.0%} accepted"
+def _in_use(use: InUse, priced_out: Pricing | None) -> str:
+    plan = f"without {told_parts(use.plan)}"
+    if priced_out is None:
+        return f"drafting {plan}, {use.recent.share:.0%} accepted"
+    rows = f"with {priced_out.rows} rows, " if priced_out.rows > 1 else ""
+    context = f"{priced_out.context} token{'s' * (priced_out.context != 1)}"
+    return f"not drafting: {rows}at a context of {context}, a draft {plan} does not pay"
 
 
 def _tried(tuner: Tuner) -> str:

@@ -21,7 +21,7 @@ from .random_choice import RandomSearcher
 from .replay import replay
 from .report import SearchReport
 from .searcher import NoSignals, Searcher, Trial
-from .sublayer import Sublayer, count_at, plan_without, searchable, skipped_by
+from .sublayer import Sublayer, count_at, plan_without, searchable, skipped_by, told_parts
 from .window import Window
 
 _EVENTS = 4096
@@ -106,8 +106,7 @@ class PaperTuner:
         seen = "not tried yet"
         if best is not None:
             seen = f"matchness {best.matchness:.2f}, the best of {self._trials} candidates tried"
-        left_out = f"{len(plan.skip_attn)} attention and {len(plan.skip_mlp)} MLP sublayers"
-        return f"drafting without {left_out}, {seen}; {'still searching' if self.searching else 'frozen'}"
+        return f"drafting without {told_parts(plan)}, {seen}; {'still searching' if self.searching else 'frozen'}"
 
     def report(self) -> SearchReport:
         """All that happened, candidate by candidate."""

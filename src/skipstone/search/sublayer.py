@@ -33,6 +33,13 @@ def skipped_by(plan: LayerPlan) -> frozenset[Sublayer]:
     return frozenset((*attn, *mlp))
 
 
+def told_parts(plan: LayerPlan) -> str:
+    """What a plan leaves out, for readers: "2 attention and 3 MLP sublayers"."""
+    counts = {"attention": len(plan.skip_attn), "MLP": len(plan.skip_mlp)}
+    named = " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    return f"{named or 'no'} sublayer{'s' * (sum(counts.values()) != 1)}"
+
+
 def plan_without(num_layers: int, left_out: Collection[Sublayer]) -> LayerPlan:
     """The draft that leaves these out."""
     attn = (part.layer for part in left_out if part.kind == "attn")

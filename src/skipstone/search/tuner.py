@@ -65,7 +65,7 @@ class Tuner:
     trials: int = 0  # plans tried in this search
     before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
     drops: int = 0  # of plans that stopped paying
-    priced_out: bool = False  # the plan in use does not pay for the rows and context of now
+    priced_out: Pricing | None = None  # where the plan in use does not pay for the rows and context of now: these
     trust: Trust = field(default_factory=Trust)
     _shown: Found | None = None
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
@@ -104,7 +104,7 @@ class Tuner:
 
     def choose(self, state: DraftState) -> Choice | None:
         """The plan of now with the draft length of now; None while plain decoding is faster."""
-        use, self.priced_out = self.use, False
+        use, self.priced_out = self.use, None
         if use is None:
             return None
         pricing, deepest = self._pricing(state), self.options.deepest
@@ -114,8 +114,8 @@ class Tuner:
         found = pricing.forecast(use.plan, use.acceptance)
         if found.depth == 0:
             found = pricing.forecast(use.plan, use.promised)
-            self.priced_out = found.depth == 0
-            if self.priced_out:
+            if found.depth == 0:
+                self.priced_out = pricing
                 return None  # for these rows and this context: nothing is said against the plan
             if use.proved:
                 return self._give_up(state)

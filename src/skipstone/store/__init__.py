@@ -8,7 +8,8 @@ from .hub import hub_snapshot
 from .kept_exit import KeptExit
 from .kept_plan import KeptPlan, Promise
 from .manifest import verify
-from .plans import ModelPlans, all_plans, change_plans, imported, load_plans
+from .plan_file import PlanFile
+from .plans import ModelPlans, all_plans, change_plans, load_plans
 from .pull import Source, find_installed, pull
 from .shelf import PlanShelf
 from .sources import Alias, find_alias, known_aliases
@@ -19,6 +20,7 @@ __all__ = [
     "KeptExit",
     "KeptPlan",
     "ModelPlans",
+    "PlanFile",
     "PlanShelf",
     "Promise",
     "Source",
@@ -30,7 +32,6 @@ __all__ = [
     "find_alias",
     "find_installed",
     "hub_snapshot",
-    "imported",
     "known_aliases",
     "load_costs",
     "load_plans",

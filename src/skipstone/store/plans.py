@@ -236,27 +236,3 @@ def _discarded(path: Path) -> str:
         return f"set aside as {set_aside(path)}"
     except OSError as error:
         return f"it cannot be set aside ({error.strerror})"
-
-
-def imported(path: Path, model: ModelPlans) -> ModelPlans:
-    """The plans of a file, for the model that ``model`` names. Raises UsageError, PlanError.
-
-    What a file promises it promises on the machines it names, so that stays as it is.
-    """
-    try:
-        given = read_plans(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UsageError as error:
-        raise type(error)(f"{path} cannot be imported: {error}") from error
-    except NewerPlans as error:
-        raise UsageError(f"cannot be imported: {error}") from error
-    if given.fingerprint != model.fingerprint:
-        theirs = f"{given.model or 'another model'} ({given.fingerprint[:12]})"
-        ours = f"{model.model} ({model.fingerprint[:12]})"
-        raise UsageError(f"{path} holds plans of {theirs}, not of {ours}: plans fit the model they were found on only")
-    if given.layers != model.layers:
-        raise UsageError(f"{path} says that the model has {given.layers} layers, but it has {model.layers}")
-    if not given.labels:
-        raise UsageError(f"{path} holds no plan")
-    return given

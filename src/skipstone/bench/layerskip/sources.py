@@ -25,6 +25,13 @@ class Sources:
 
     folder: Path
 
+    def need(self, names: Sequence[str]) -> None:
+        """Raises UsageError where some of these files are not there, before anything is made of the others."""
+        missing = [name for name in names if not (self.folder / name).is_file()]
+        if missing:
+            where = "README.md of checkpoints/smollm2-135m-layerskip says where they are had"
+            raise UsageError(f"{self.folder} lacks {', '.join(missing)}; needed are {', '.join(names)}: {where}")
+
     def rows(self, name: str, *fields: str) -> list[dict[str, Any]]:
         """The objects of a JSONL file, ``fields`` all in each of them."""
         try:
