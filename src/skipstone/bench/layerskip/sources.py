@@ -79,9 +79,9 @@ class Sources:
             return (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode()
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise UsageError(
-                f"{file} cannot be read: {reason}; give --data a folder with {', '.join(FILES)}"
-            ) from error
+            absent = isinstance(error, FileNotFoundError)
+            hint = f"give --data a folder with {', '.join(FILES)}" if absent else "fetch it again"
+            raise UsageError(f"{file} cannot be read: {reason}; {hint}") from error
 
 
 def chat(tokenizer: HFTokenizer, asked: str, said: str) -> str:
