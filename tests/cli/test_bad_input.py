@@ -63,7 +63,7 @@ def test_an_unknown_model_is_named(run: Run, arguments: list[str], says: str) ->
         (["--drafter", "ngram:depth"], 'option "depth" has no value: write depth='),
         (["--drafter", "ngram:min=5,max=3"], "must satisfy 1 <= min <= max"),
         (["--drafter", "exit:layer=4"], "layer=4 leaves nothing to verify with: the model has 4 layers, use 1 to 3"),
-        (["--drafter", "exit:layer=-1"], "out of range: use 1 or more, or 0 for what pays"),
+        (["--drafter", "exit:layer=-1"], "out of range: use 1 to 1,000,000, or 0 for what pays"),
         (["--drafter", "skip:attn=9"], r"layer 9 is not in the model: its layers are 0\.\.3"),
         (["--drafter", "skip:attn=1-99999999999999"], "is not in the model"),
         (["--drafter", "skip:attn=3-1"], "'3-1' does not name layers"),
