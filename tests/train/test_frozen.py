@@ -12,9 +12,12 @@ import torch
 from lora import needs_peft
 from transformers import TrainerCallback
 
+from skipstone.hf.quiet import quiet
+from skipstone.testing.tiny import tiny_model
 from skipstone.train.recipe import Recipe
 from skipstone.train.run import train
 from skipstone.train.run_folder import RunFolder
+from skipstone.train.starting import start
 from skipstone.train.watch import Watch
 
 LORA = {"exits": [2], "lora_rank": 2, "agreement": 1, "exit_share": 0.5, "distil": 1.0, "frozen_layers": 2}
@@ -76,3 +79,29 @@ def test_adapters_that_did_not_learn_are_stored_in_the_type_of_the_others(
     train(recipe(**LORA, stored="float16", steps=1), folder).save(tmp_path / "half")
     weights = load_file(tmp_path / "half" / "adapter_model.safetensors")
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "config"),
+    [
+        ("gpt2", {}),
+        ("bloom", {}),
+        ("opt", {"word_embed_proj_dim": 16}),
+        ("llama", {"tie_word_embeddings": True}),
+    ],
+)
+def test_all_that_comes_before_the_layers_that_learn_is_frozen(
+    recipe: Callable[..., Recipe], tmp_path: Path, model_type: str, config: dict[str, Any]
+) -> None:
+    with quiet():
+        tiny_model(model_type, layers=3, **config).save_pretrained(tmp_path / "model")
+    settings = recipe(model=str(tmp_path / "model"), frozen_layers=2, scratch=True)
+    model = start(settings, tmp_path / "model")
+    learning = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    before = ("embed", "wte", "wpe", "project_in", "layers.0", "layers.1", "h.0", "h.1")
+    behind = ("layers.2", "h.2", "ln_f", "final_layer_norm", "norm", "project_out", "lm_head")
+    assert not [name for name in learning if any(part in name for part in before)]
+    assert all(weight.requires_grad or any(p in name for p in before) for name, weight in model.named_parameters())
+    assert {part for part in behind if any(part in name for name, _ in model.named_parameters())} == {
+        part for part in behind if any(part in name for name in learning)
+    }
