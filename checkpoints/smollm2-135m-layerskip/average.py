@@ -2,37 +2,87 @@
 
 Usage: average.py OUTPUT ADAPTER=WEIGHT ADAPTER=WEIGHT ...
 
-OUTPUT is a folder that gets the configuration of the first adapter.
+OUTPUT is a folder that gets the configuration of the first adapter. An adapter given twice has both weights together.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+Tensors = dict[str, torch.Tensor]
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    """Exits with an error of one line, before OUTPUT is made, where the adapters cannot be averaged."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("adapters", nargs="+", metavar="ADAPTER=WEIGHT")
-    given = parser.parse_args()
-    parts = {Path(name): float(weight) for name, _, weight in (each.rpartition("=") for each in given.adapters)}
+    given = parser.parse_args(argv)
+    try:
+        if given.output.exists() or given.output.is_symlink():
+            raise ValueError(f"{given.output} exists: choose another OUTPUT, or remove it")
+        shares = added_up(given.adapters)
+        adapters = {path: read(path) for path in shares}
+        check_alike(adapters)
+    except ValueError as error:
+        parser.error(str(error))
+    if not math.isclose(total := sum(shares.values()), 1, abs_tol=1e-6):
+        print(f"the weights sum to {total:g}, not to 1", file=sys.stderr)
     given.output.mkdir(parents=True)
-    shutil.copy(next(iter(parts)) / CONFIG, given.output)
-    save_file(averaged(parts), given.output / WEIGHTS, metadata={"format": "pt"})
+    shutil.copy(next(iter(shares)) / CONFIG, given.output)
+    save_file(averaged(adapters, shares), given.output / WEIGHTS, metadata={"format": "pt"})
 
 
-def averaged(parts: dict[Path, float]) -> dict[str, torch.Tensor]:
+def added_up(given: Sequence[str]) -> dict[Path, float]:
+    """By adapter, in the order given."""
+    shares: dict[Path, float] = {}
+    for each in given:
+        name, _, weight = each.rpartition("=")
+        try:
+            share = float(weight)
+        except ValueError:
+            share = math.nan
+        if not name or not math.isfinite(share):
+            raise ValueError(f"{each} is no ADAPTER=WEIGHT: write my-adapter=0.5")
+        shares[Path(name)] = shares.get(Path(name), 0.0) + share
+    return shares
+
+
+def read(adapter: Path) -> Tensors:
+    if missing := [name for name in (CONFIG, WEIGHTS) if not (adapter / name).is_file()]:
+        raise ValueError(f"{adapter} has no {missing[0]}: give folders of adapters")
+    try:
+        return load_file(adapter / WEIGHTS)
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{adapter / WEIGHTS} cannot be read: {error}") from error
+
+
+def check_alike(adapters: dict[Path, Tensors]) -> None:
+    (first, wanted), *others = adapters.items()
+    for path, weights in others:
+        for name in sorted(wanted.keys() ^ weights.keys()):
+            lacks, has = (path, first) if name in wanted else (first, path)
+            raise ValueError(f"{lacks} has no {name}, which {has} has: give adapters of one lineage")
+        for name, weight in weights.items():
+            ours, theirs = list(wanted[name].shape), list(weight.shape)
+            if ours != theirs:
+                raise ValueError(f"{name} is {theirs} in {path} and {ours} in {first}: give adapters of the same ranks")
+
+
+def averaged(adapters: dict[Path, Tensors], shares: dict[Path, float]) -> Tensors:
     """In float16, as adapters are kept."""
-    weights = {path: load_file(path / WEIGHTS) for path in parts}
-    names = next(iter(weights.values()))
-    return {name: sum(share * weights[path][name].float() for path, share in parts.items()).half() for name in names}
+    names = next(iter(adapters.values()))
+    return {name: sum(share * adapters[path][name].float() for path, share in shares.items()).half() for name in names}
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from commands import Run, assert_says
 
 import skipstone
 from skipstone.cli.training import Training
+from skipstone.errors import UsageError
 from skipstone.train.result import Base
 
 SMALL = ["--steps", 3, "--length", 32, "--accumulation", 1, "--device", "cpu", "--log-every", 1]
@@ -115,3 +116,10 @@ def test_a_full_disk_leaves_no_folder(
 def test_an_adapters_base_is_named_as_other_programs_know_it(model: str, base: Base | None) -> None:
     flags = {"model": model, "data": "x", "output": "y"}
     assert Training.of(None, flags, resume=False)._base() == base
+
+
+def test_an_output_that_is_a_link_to_nowhere_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    flags = {"model": "m", "data": "x", "output": str(tmp_path / "out")}
+    with pytest.raises(UsageError, match="out exists: choose another --output"):
+        Training.of(None, flags, resume=False).run(None, True)

@@ -62,7 +62,7 @@ class Training:
 
     def _check_output(self) -> None:
         """Before hours of training, not after."""
-        if self.output.exists():
+        if self.output.exists() or self.output.is_symlink():  # one that leads nowhere too
             raise UsageError(f"{self.output} exists: choose another --output, or remove it")
         try:
             self.output.absolute().parent.mkdir(parents=True, exist_ok=True)

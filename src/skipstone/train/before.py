@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from math import inf
 from time import monotonic
 from typing import Any
 
 from transformers import TrainerCallback
 
+from .adapters_off import adapters_off
 from .data import Rows
 from .evaluate import Figures, evaluate
 from .run_folder import RunFolder
@@ -41,7 +41,7 @@ class Before(TrainerCallback):
     def _found(self, model: Any, first: bool) -> Figures:
         self._watch.say("evaluating every exit before training")
         began = monotonic()
-        with _without_adapters(model):
+        with adapters_off(model):  # the start is the model that an adapter is for, also where one goes on
             figures = evaluate(model, self._rows, self._batch)
         if figures.last_loss >= self._guessing:
             self._watch.say(
@@ -51,8 +51,3 @@ class Before(TrainerCallback):
         if first:
             self._place.keep(figures, monotonic() - began)
         return figures
-
-
-def _without_adapters(model: Any) -> AbstractContextManager[Any]:
-    """The start is the model that an adapter is for, also where an adapter goes on from what it has learnt."""
-    return model.disable_adapter() if hasattr(model, "disable_adapter") else nullcontext()

@@ -124,15 +124,14 @@ def pack(documents: Iterable[Document], length: int) -> Iterator[list[Document]]
     row: list[Document] = []
     room = length
     for document in documents:
-        rest = document
-        while len(rest.tokens) > 1:  # of a single one nothing is to be predicted
-            fits = len(rest.tokens) <= room
-            if not fits and not (rest.divisible and room > 1):
+        start = 0
+        while (left := len(document.tokens) - start) > 1:  # of a single one nothing is to be predicted
+            if left > room and not (document.divisible and room > 1):
                 yield row
                 row, room = [], length
                 continue
-            taken = rest.part(0, room)
-            rest = rest.part(len(taken.tokens), len(rest.tokens))
+            taken = document.part(start, start + room)
+            start += len(taken.tokens)
             row.append(taken)
             room -= len(taken.tokens)
     if row:

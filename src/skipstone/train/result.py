@@ -59,13 +59,13 @@ class Trained:
         (folder / "agreement.svg").write_text(agreement_svg(self.before, self.after, self.exits))
 
     def _as_stored(self) -> None:
-        """Rounds what was trained to the recipe's type; of an adapter that is the adapter alone."""
+        """Rounds what was trained to the recipe's type; of an adapter that is the adapter alone, frozen layers too."""
         dtype = getattr(torch, self.about["recipe"]["stored"])
         if not hasattr(self.model, "peft_config"):
             self.model.to(dtype)
             return
-        for weight in self.model.parameters():
-            if weight.requires_grad:
+        for name, weight in self.model.named_parameters():
+            if "lora_" in name:
                 weight.data = weight.data.to(dtype)
 
     def report(self) -> dict[str, Any]:

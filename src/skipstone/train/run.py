@@ -13,15 +13,16 @@ from typing import Any
 from torch.distributed.checkpoint.api import CheckpointException
 from transformers import TrainingArguments
 
-from ..errors import StoreError, TrainingError, UsageError
+from ..errors import StoreError, TrainingError, UsageError, out_of_memory
 from ..hf.checkpoint import read_checkpoint
 from ..hf.fingerprint import fingerprint
 from ..hf.quiet import hushed
+from ..hf.reason import reason
 from ..hf.tokenizer import HFTokenizer
 from .arguments import arguments, check_spread
 from .before import Before
 from .data import Rows, read_rows, split
-from .evaluate import evaluate
+from .evaluate import Figures, evaluate
 from .objective import Objective, Rhythm
 from .recipe import Plan, Recipe
 from .result import Base, Trained
@@ -125,9 +126,29 @@ class _Run:
         self._train()
         self.watch.say("evaluating every exit after training")
         after = evaluate(self.trainer.model, self.held_out, self.recipe.batch)
+        self._check_finite(after)
         before, main = self.before.figures, self.trainer.is_world_process_zero()
         model = self._whole_model()
         return Trained(model, self.tokenizer, self.plan.trained, before, after, self._about(), base, main)
+
+    def _check_finite(self, after: Figures) -> None:
+        """The last step has no loss of its own behind it that would tell."""
+        for each in after.exits:
+            if not math.isfinite(each.loss):
+                raise TrainingError(
+                    f"after training the loss of exit {each.exit} is {each.loss}, and nothing was written: lower the "
+                    f"learning rate, and choose another output to begin anew; {self._kept()}"
+                )
+
+    def _kept(self) -> str:
+        """Which checkpoint can be relied on: a state that a later step found a loss of is no spoilt one."""
+        last, good = self.place.last(), self.place.last(before=self.trainer.state.global_step)
+        if last is None:
+            return "no checkpoint was written before"
+        if last == good:
+            return f"the last good state is {good}"
+        kept = f"the last good state is {good}" if good else "there is none before it"
+        return f"the state in {last} may be spoilt, {kept}"
 
     def _whole_model(self) -> Any:
         """On the first process, which saves; where weights are spread, a model of its own that has all of them."""
@@ -147,15 +168,19 @@ class _Run:
             with hushed():
                 self.trainer.train(resume_from_checkpoint=None if self.checkpoint is None else str(self.checkpoint))
         except TrainingError as error:
-            last = self.place.last()
-            kept = f"the last good state is {last}" if last else "no checkpoint was written before"
-            raise TrainingError(f"{error}; stopped at step {self.trainer.state.global_step + 1}, {kept}") from error
-        except (RuntimeError, CheckpointException) as error:  # the latter is of checkpoints in parts, and no Exception
+            stopped = self.trainer.state.global_step + 1
+            raise TrainingError(f"{error}; stopped at step {stopped}, {self._kept()}") from error
+        except (UsageError, StoreError):
+            raise
+        except (Exception, CheckpointException) as error:  # the latter is of checkpoints in parts, and no Exception
+            if self.checkpoint is not None and not self.trainer.begun and not out_of_memory(error):
+                raise self.place.damaged(self.checkpoint, reason(error)) from error
             if not any(word in str(error) for word in _TORCH_CANNOT_WRITE):
                 raise
+            last = self.place.last()
+            kept = f"and resume; {last.name} is whole" if last else "and begin anew: there is none before it"
             raise StoreError(
-                f"a checkpoint could not be written to {self.place.path}: free some space on the disk, and resume; the "
-                "one before is whole"
+                f"a checkpoint could not be written to {self.place.path}: free some space on the disk, {kept}"
             ) from error
 
     def _about(self) -> dict[str, Any]:

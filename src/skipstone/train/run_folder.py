@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 from transformers import TrainerCallback
 
-from ..errors import TrainingError, UsageError
+from ..errors import CheckpointError, TrainingError, UsageError
+from ..hf.reason import reason
 from .evaluate import Figures
 from .recipe import Recipe
 from .sharded import finite
@@ -70,24 +72,54 @@ class RunFolder:
             )
         self._check_same(recipe)
         self._check_facts(facts)
-        return self._clean()
+        self.before()
+        found = self._clean()
+        if found is not None and (lost := _lost(found)):
+            raise self.damaged(found, f"{lost} is missing, or is not as it was written")
+        return found
 
-    def last(self) -> Path | None:
-        """The newest checkpoint that is whole."""
-        return max((path for path in self._checkpoints() if (path / _WHOLE).exists()), key=_step, default=None)
+    def damaged(self, checkpoint: Path, why: str) -> CheckpointError:
+        """``checkpoint`` is whole by its mark and cannot be read."""
+        before = self.last(before=_step(checkpoint))
+        told = f"go on from {before.name}" if before else "begin at step 0"
+        return CheckpointError(f"{checkpoint} is damaged ({why}): remove that folder to {told}")
+
+    def _read(self, name: str, needed: bool = False) -> dict[str, Any]:
+        """A file of ours; empty where it is not there. Raises CheckpointError for a damaged one."""
+        file = self.path / name
+        if not (needed or file.is_file()):
+            return {}
+        try:
+            content = json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise self._unreadable(file, reason(error)) from error
+        if not isinstance(content, dict):
+            raise self._unreadable(file, "it is no object")
+        return content
+
+    def _unreadable(self, file: Path, why: str) -> CheckpointError:
+        return CheckpointError(f"{file} is damaged ({why}): remove {self.path} to begin anew")
+
+    def last(self, before: float = math.inf) -> Path | None:
+        """The newest checkpoint that is whole, of those from before a step."""
+        whole = (path for path in self._checkpoints() if (path / _WHOLE).exists() and _step(path) < before)
+        return max(whole, key=_step, default=None)
 
     def keep(self, before: Figures, seconds: float) -> None:
         """``seconds`` is what it took to find them."""
         write(self.path / "before.json", {**before.to_json(choices=True), "seconds": seconds})
 
     def before(self) -> Figures | None:
-        file = self.path / "before.json"
-        return Figures.from_json(json.loads(file.read_text())) if file.is_file() else None
+        """Raises CheckpointError where they are damaged."""
+        told = self._read("before.json")
+        try:
+            return Figures.from_json(told) if told else None
+        except (KeyError, TypeError) as error:
+            raise self._unreadable(self.path / "before.json", reason(error)) from error
 
     def evaluation_seconds(self) -> float:
         """What the figures at the start took, which those at the end will take again; 0 where it is not known."""
-        file = self.path / "before.json"
-        return float(json.loads(file.read_text()).get("seconds", 0.0)) if file.is_file() else 0.0
+        return float(self._read("before.json").get("seconds", 0.0))
 
     def remove(self) -> None:
         """By another name first: what a kill leaves of it is no run."""
@@ -130,8 +162,10 @@ class RunFolder:
         return last
 
     def _check_same(self, recipe: Recipe) -> None:
-        before = json.loads((self.path / "recipe.json").read_text())
-        now = json.loads(json.dumps(recipe.to_json()))
+        before, now = (
+            json.loads(json.dumps(each))  # tuples are lists there
+            for each in ({**_defaults(), **self._read("recipe.json", needed=True)}, recipe.to_json())
+        )
         for name, value in now.items():
             if name not in _FREE and before.get(name) != value:
                 raise UsageError(
@@ -140,9 +174,7 @@ class RunFolder:
                 )
 
     def _check_facts(self, facts: Mapping[str, Any]) -> None:
-        file = self.path / "facts.json"
-        before = json.loads(file.read_text()) if file.is_file() else {}
-        for name, value in before.items():
+        for name, value in self._read("facts.json").items():
             if facts.get(name) != value:
                 raise UsageError(
                     f"{name}: not what the run of {self.path} began with: resume with the same, or remove that folder "
@@ -172,10 +204,26 @@ class Keeper(TrainerCallback):
 
 
 def mark_whole(checkpoint: Path) -> None:
-    for path in checkpoint.rglob("*"):
-        if path.is_file():
-            _sync(path)
-    (checkpoint / _WHOLE).touch()
+    """The mark names every file with its size in bytes, by which damage is seen before it does any."""
+    files = [path for path in sorted(checkpoint.rglob("*")) if path.is_file() and path.name != _WHOLE]
+    for path in files:
+        _sync(path)
+    write(checkpoint / _WHOLE, {path.relative_to(checkpoint).as_posix(): path.stat().st_size for path in files})
+
+
+def _lost(checkpoint: Path) -> str:
+    """The first file that is not as it was marked; "" where all are. The marks of earlier versions are empty."""
+    try:
+        sizes = json.loads((checkpoint / _WHOLE).read_text() or "{}")
+    except ValueError:
+        return _WHOLE
+    found = {name: checkpoint / name for name in sizes}
+    return next((name for name, file in found.items() if not file.is_file() or file.stat().st_size != sizes[name]), "")
+
+
+def _defaults() -> dict[str, Any]:
+    """Of settings that a recipe of an earlier version did not have."""
+    return {each.name: each.default for each in fields(Recipe) if each.default is not MISSING}
 
 
 def write(file: Path, value: object) -> None:

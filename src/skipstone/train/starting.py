@@ -13,8 +13,9 @@ import torch
 
 from ..errors import CheckpointError, UnsupportedModel, UsageError
 from ..hf.adapters import WEIGHTS, Adapter, check_keys, is_adapter, read_adapter
-from ..hf.body import body_of, check_architecture, layer_list
+from ..hf.body import body_of, check_architecture
 from ..hf.checkpoint import check_numbers, read_checkpoint
+from ..hf.head import head_of
 from ..hf.json_file import read_json
 from ..hf.network import context_of
 from ..hf.quiet import quiet
@@ -72,13 +73,17 @@ def start(recipe: Recipe, folder: Path) -> Any:
 
 
 def _freeze(model: Any, layers: int) -> None:
-    """The first ``layers``, adapters among them, and the embedding before them; a head tied to it stays with it."""
-    body, _ = body_of(model)
-    found = layer_list(body)
-    if layers and found is not None:
-        model.get_input_embeddings().requires_grad_(False)
-        for layer in found[:layers]:
-            layer.requires_grad_(False)
+    """All that comes before the layers from ``layers`` on, adapters among it; a head tied to an embedding stays too."""
+    if not layers:
+        return
+    body, found = body_of(model)
+    head = head_of(model, body, model.config.get_text_config())
+    behind = [*found[layers:], *(part for part in (head.norm, head.project, head.linear) if part is not None)]
+    learning = {id(weight) for part in behind for weight in part.parameters()}
+    learning -= {id(weight) for weight in model.get_input_embeddings().parameters()}
+    for weight in model.parameters():
+        if id(weight) not in learning:
+            weight.requires_grad_(False)
 
 
 def settings_digest(folder: Path) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from .adapters_off import adapters_off
 from .batch import plain, run
 from .early_exit_loss import EarlyExitLoss
 from .forward import exits
@@ -50,7 +51,7 @@ class WithoutAdapters:
     temperature: float = 1.0
 
     def __call__(self, batch: Mapping[str, Tensor]) -> Teacher:
-        with self.model.disable_adapter(), _at_rest(self.model):
+        with adapters_off(self.model), _at_rest(self.model):
             return _teacher(self.model, self, batch)
 
 

@@ -47,6 +47,11 @@ class LayerSkipTrainer(Trainer):
         self._objective = objective
         self._place = Place(-1, 0)
 
+    @property
+    def begun(self) -> bool:
+        """Whether a first loss was asked for: all of a checkpoint has been read then."""
+        return self._place.step >= 0
+
     def compute_loss(
         self,
         model: Any,

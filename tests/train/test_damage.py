@@ -1,0 +1,93 @@
+"""A run folder that something has damaged: told by name, with the way to go on."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+
+from skipstone.errors import CheckpointError, StoreError
+from skipstone.train.recipe import Recipe
+from skipstone.train.run import train
+from skipstone.train.watch import Watch
+
+
+class _Stop(TrainerCallback):
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 3:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def stopped(recipe: Callable[..., Recipe], folder: Path, tmp_path: Path) -> Path:
+    """A run of which checkpoint-1 and checkpoint-2 are left."""
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(save_every=1), folder, watch=Watch(callbacks=[_Stop()]))
+    return tmp_path / "out.run"
+
+
+def _cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def test_a_damaged_checkpoint_is_named_with_the_one_before_it(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, stopped: Path
+) -> None:
+    last, aside = stopped / "checkpoint-2", tmp_path / "aside"
+    said = f"{re.escape(str(last))} is damaged .*: remove that folder to go on from checkpoint-1"
+    shutil.copytree(last, aside)
+    for name in [each.name for each in aside.iterdir() if each.suffix in (".pt", ".pth", ".json", ".safetensors")]:
+        for spoil in (_cut_off, Path.unlink):
+            spoil(last / name)
+            with pytest.raises(CheckpointError, match=said):
+                train(recipe(), folder, resume=True)
+            shutil.copyfile(aside / name, last / name)
+    shutil.rmtree(stopped / "checkpoint-1")
+    _cut_off(last / "optimizer.pt")
+    with pytest.raises(CheckpointError, match="remove that folder to begin at step 0"):
+        train(recipe(), folder, resume=True)
+    shutil.rmtree(last)
+    assert train(recipe(), folder, resume=True).report()["log"][0]["step"] == 1
+
+
+@pytest.mark.parametrize("name", ["optimizer.pt", "trainer_state.json", "model.safetensors", "scheduler.pt"])
+def test_damage_that_no_size_shows_is_told_too(
+    recipe: Callable[..., Recipe], folder: Path, stopped: Path, name: str
+) -> None:
+    file = stopped / "checkpoint-2" / name
+    file.write_bytes(b"\xff" * file.stat().st_size)
+    with pytest.raises(CheckpointError, match=r"checkpoint-2 is damaged .*go on from checkpoint-1"):
+        train(recipe(), folder, resume=True)
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "before.json", "facts.json"])
+def test_a_damaged_file_of_the_run_is_named(
+    recipe: Callable[..., Recipe], folder: Path, stopped: Path, name: str
+) -> None:
+    (stopped / name).write_text('{"steps')
+    with pytest.raises(CheckpointError, match=rf"{name} is damaged .*: remove .*out.run to begin anew"):
+        train(recipe(), folder, resume=True)
+
+
+def test_a_run_of_before_a_setting_existed_goes_on(recipe: Callable[..., Recipe], folder: Path, stopped: Path) -> None:
+    settings = json.loads((stopped / "recipe.json").read_text())
+    del settings["frozen_layers"], settings["exits"]
+    (stopped / "recipe.json").write_text(json.dumps(settings))
+    assert train(recipe(), folder, resume=True).report()["log"][-1]["step"] == 4
+
+
+def test_a_disk_that_is_full_at_the_first_checkpoint_promises_none_before(
+    recipe: Callable[..., Recipe], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise RuntimeError("PytorchStreamWriter failed writing file")
+
+    monkeypatch.setattr("torch.save", full)
+    with pytest.raises(StoreError, match="begin anew: there is none before it"):
+        train(recipe(), folder)

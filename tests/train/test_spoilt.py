@@ -1,0 +1,39 @@
+"""A run that destroys its model ends with an error, whenever that shows, and calls no spoilt state a good one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+
+from skipstone.errors import TrainingError
+from skipstone.train.recipe import Recipe
+from skipstone.train.run import train
+from skipstone.train.watch import Watch
+
+
+class _Spoil(TrainerCallback):
+    """A final norm so large that what it makes is not finite, though it is."""
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self._step:
+            kwargs["model"].model.norm.weight.data.fill_(3e38)
+
+
+def test_a_last_step_that_destroys_the_model_is_no_success(recipe: Callable[..., Recipe], folder: Path) -> None:
+    said = (
+        r"after training the loss of exit \d is .*lower the learning rate.*checkpoint-4 may be spoilt, .*checkpoint-2"
+    )
+    with pytest.raises(TrainingError, match=said):
+        train(recipe(), folder, watch=Watch(callbacks=[_Spoil(4)]))
+
+
+def test_a_state_whose_own_loss_is_not_finite_is_not_called_good(recipe: Callable[..., Recipe], folder: Path) -> None:
+    with pytest.raises(TrainingError, match=r"stopped at step 3, .*checkpoint-2 may be spoilt, there is none before"):
+        train(recipe(), folder, watch=Watch(callbacks=[_Spoil(2)]))
