@@ -1,0 +1,43 @@
+"""The README.md that goes with what was trained: what it is, what it paid, and how to decode with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .result import Trained
+
+
+def card(trained: Trained, base: str) -> str:
+    """``base`` names the model that training began with."""
+    exits = ", ".join(map(str, trained.exits))
+    lines = [
+        f"# {base}, trained to draft with its own early layers",
+        "",
+        f"Made with `skipstone train`. Its first layers (exits: {exits}), the final norm and the head draft tokens that the",
+        "whole model verifies, so that it generates faster and writes what it would have written without them:",
+        "",
+        "```sh",
+        'skipstone generate "Once upon a time" --model THIS_FOLDER --drafter exit',
+        "```",
+        "",
+        f"Measured on {trained.after.tokens:,} held-out tokens, before and after training:",
+        "",
+        "| exit | choices that are the last layer's | loss |",
+        "|---|---|---|",
+        *_rows(trained),
+        "",
+        f"The last layer chooses as before for {trained.after.same_choices(trained.before):.1%} of the tokens. All settings",
+        "and figures are in `training.json`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(trained: Trained) -> list[str]:
+    wanted = {*trained.exits, trained.after.exits[-1].exit}
+    pairs = zip(trained.before.exits, trained.after.exits, strict=True)
+    return [
+        f"| {after.exit} | {before.agreement:.1%} → {after.agreement:.1%} | {before.loss:.3f} → {after.loss:.3f} |"
+        for before, after in pairs
+        if after.exit in wanted
+    ]
