@@ -29,6 +29,7 @@ def test_three_steps_write_a_folder_that_decodes(run: Run, folder: Path, data: P
     assert result.code == 0, result.err
     assert_says(result.out, r"last layer: loss \d")
     assert_says(result.err, r"9 samples in \d+ rows")
+    assert_says(result.err, r"exit 2 chooses as the last layer does for \d+% of the tokens, which drafts too seldom")
     assert_says(result.err, r"step 3/3: loss \d.*about 0:00:\d\d left")
     assert [json.loads(line)["step"] for line in (out / "training_log.jsonl").read_text().splitlines()] == [1, 2, 3]
     assert set(json.loads((out / "training_log.jsonl").read_text().splitlines()[0])["exit_losses"]) == {"2", "3", "4"}

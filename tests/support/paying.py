@@ -26,4 +26,5 @@ def _told(monkeypatch: pytest.MonkeyPatch, layer: float, rest: float) -> None:
         return CostTable(network.num_layers, network.vocab_size, other, sublayer, flat(0.0), 0.0, sublayer, other)
 
     monkeypatch.setattr("skipstone.store.costs.measure", measure)
-    monkeypatch.setattr("skipstone.search.pace.Pace.compare", lambda *_: None)  # the clock has no say
+    monkeypatch.setattr("skipstone.search.pace.Pace.compare", lambda *_: None)  # the clock has no say,
+    monkeypatch.setattr("skipstone.cost.CostModel.observe", lambda *_: None)  # nor have steps that were kept waiting

@@ -60,6 +60,17 @@ def test_a_tokenizer_with_other_special_tokens_than_the_model_is_told(
     assert "bos_token_id" not in said
 
 
+def test_an_adapter_of_another_model_is_told(recipe: Callable[..., Recipe], folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    lora = {"lora_rank": 2, "steps": 1, "model": str(folder)}
+    first, adapter = train(recipe(**lora), folder), tmp_path / "adapter"
+    first.save(adapter)
+    assert "was made for" not in _said(recipe(**lora, adapter=str(adapter), output=str(tmp_path / "same")), folder)
+    change(adapter / "adapter_config.json", base_model_name_or_path="somebody/else")
+    said = _said(recipe(**lora, adapter=str(adapter), output=str(tmp_path / "other")), folder)
+    assert "was made for somebody/else, and is trained further on" in said
+
+
 @pytest.mark.parametrize("scratch", [False, True])
 def test_a_start_that_knows_nothing_of_the_data_is_told_unless_it_is_random(
     recipe: Callable[..., Recipe], folder: Path, monkeypatch: pytest.MonkeyPatch, scratch: bool

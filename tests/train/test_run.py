@@ -189,6 +189,10 @@ def test_an_adapter_is_small_and_loads_with_its_base(
     out = _saved(trained, tmp_path / "adapter")
     assert (out / "adapter_model.safetensors").is_file()
     assert not (out / "model.safetensors").exists()
+    assert "--drafter exit" in (out / "README.md").read_text()
+    assert "More Information Needed" not in (out / "README.md").read_text()
+    modes = {(out / name).stat().st_mode for name in ("adapter_model.safetensors", "training.json")}
+    assert len(modes) == 1  # who may read the one may read the other
     loaded = skipstone.load(out)
     assert "adapter_config.json records trained exits: layers 2" in loaded.notes
     assert any("merged into the weights" in note for note in loaded.notes)

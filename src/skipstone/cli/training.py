@@ -22,6 +22,8 @@ from ..train.watch import Watch
 from .loading import interruptible
 from .training_bar import TrainingBar
 
+_USEFUL = 0.3  # agreement below which no exit has paid
+
 
 @dataclass(frozen=True)
 class Training:
@@ -87,3 +89,9 @@ class Training:
                 shutil.copy(place.log, folder / "training_log.jsonl")
         place.remove()
         to_stderr(f"written to {self.output}")
+        for exit_layer in trained.exits:
+            if (agreement := trained.after.at(exit_layer).agreement) < _USEFUL:
+                to_stderr(
+                    f"exit {exit_layer} chooses as the last layer does for {agreement:.0%} of the tokens, which drafts "
+                    "too seldom right to pay: train longer, or with a higher learning rate (docs/training.md)"
+                )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from ..hf.adapters import BASE
 from ..hf.quiet import quiet
 from ..hf.tokenizer import HFTokenizer
 from .batch import plain
+from .card import card
 from .evaluate import Figures
 from .plot import agreement_svg
 
@@ -55,7 +57,10 @@ class Trained:
             self.tokenizer.tokenizer.save_pretrained(folder)
         if hasattr(self.model, "peft_config"):
             self._finish_adapter(folder / "adapter_config.json")
+        (folder / "README.md").write_text(card(self, self.base.name or str(self.about["recipe"]["model"])))
         (folder / "training.json").write_text(json.dumps(self.report(), indent=1) + "\n")
+        for weights in folder.glob("*.safetensors"):
+            shutil.copymode(folder / "training.json", weights)  # its own writer keeps all others from reading it
         (folder / "agreement.svg").write_text(agreement_svg(self.before, self.after, self.exits))
 
     def _as_stored(self) -> None:

@@ -28,7 +28,7 @@ from .recipe import Plan, Recipe
 from .result import Base, Trained
 from .run_folder import Keeper, RunFolder
 from .sharded import alike, gathered
-from .starting import check_fit, doubts, settings_digest, start, text_config_of
+from .starting import adapter_doubt, check_fit, doubts, settings_digest, start, text_config_of
 from .teaching import Start, Teaching, WithoutAdapters
 from .trainer import LayerSkipTrainer
 from .watch import Watch
@@ -106,7 +106,7 @@ class _Run:
         plan = recipe.plan(config.num_hidden_layers)
         check_fit(recipe, config, tokenizer)
         watch = watch if args.process_index == 0 else Watch()
-        for doubt in doubts(folder, tokenizer):
+        for doubt in filter(None, (*doubts(folder, tokenizer), adapter_doubt(recipe))):
             watch.say(doubt)
         data, held_out = _rows(recipe, tokenizer, offline)
         watch.say(f"data: {data.told()}; {len(held_out)} rows held out for evaluation")

@@ -47,10 +47,13 @@ class RunFolder:
         Raises UsageError where another run has it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
+        file = self.path.with_name(f".{self.path.name}.lock")
+        lock = FileLock(file)
         try:
             lock.acquire(timeout=0)
         except Timeout:
+            if not file.exists():  # some places refuse new files as if another held them
+                raise UsageError(f"{self.path} cannot be written: choose another output") from None
             raise UsageError(f"{self.path} belongs to a run under way: wait for it, or choose another output") from None
         try:
             yield

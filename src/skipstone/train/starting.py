@@ -63,6 +63,24 @@ def doubts(folder: Path, tokenizer: HFTokenizer) -> Iterator[str]:
             )
 
 
+def adapter_doubt(recipe: Recipe) -> str:
+    """A line where the adapter says that it was made for another model than the recipe's; "" where it does not.
+
+    Raises CheckpointError for a damaged adapter.
+    """
+    folder = Path(recipe.adapter).expanduser()
+    if not recipe.adapter or not is_adapter(folder):
+        return ""
+    adapter = read_adapter(folder)
+    theirs, ours = Path(adapter.base).name.lower(), Path(recipe.model).name.lower()
+    if not theirs or theirs == ours or Path(adapter.base).expanduser().resolve() == Path(recipe.model).resolve():
+        return ""
+    return (
+        f"the adapter {adapter} was made for {adapter.base}, and is trained further on {recipe.model}: where these are "
+        "two models, nothing good is learnt"
+    )
+
+
 def start(recipe: Recipe, folder: Path) -> Any:
     """The model on the CPU in float32, what is to train of it so marked."""
     model = _random(folder, recipe.seed) if recipe.scratch else loaded(folder)
