@@ -25,7 +25,8 @@ def _pick(*probabilities: float) -> Pick:
 
 
 def _siblings(node: float = 0.05) -> Siblings:
-    return Siblings(Calibration(by_halves), lambda count: node * count)
+    """Picks have all their choices from the start."""
+    return Siblings(Calibration(by_halves), lambda count: node * count, lambda pick, *_: pick)
 
 
 def test_a_doubtful_token_has_as_many_choices_beside_it_as_are_worth_a_node():
@@ -74,6 +75,22 @@ def test_what_is_kept_brings_more_than_it_costs(gains: list[float], node: float)
     kept = worth_keeping(gains, lambda count: node * count)
     assert all(gain >= node for gain in gains[:kept])
     assert all(gain <= node + 1e-9 for gain in gains[kept:])
+
+
+def test_only_doubtful_tokens_are_looked_at_again_and_keep_what_was_drafted_first():
+    asked: list[int] = []
+
+    def choices(pick: Pick, place: int, depth: int, width: int) -> Pick:
+        asked.append(depth)
+        return Pick([1, 0, 2], pick.scores)  # a tie, told the other way round
+
+    siblings, picks = (
+        Siblings(Calibration(by_halves), lambda count: 0.1 * count, choices),
+        [[_pick(0.95, 0.02, 0.01)], [_pick(0.4, 0.3, 0.2)]],
+    )
+    assert siblings.widths(picks, [[1.0], [0.9]], most=9)[0] == 1
+    assert asked == [1]
+    assert picks[1][0].tokens[0] == 0
 
 
 class _Cheap:

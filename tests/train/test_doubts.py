@@ -75,7 +75,9 @@ def test_an_adapter_of_another_model_is_told(recipe: Callable[..., Recipe], fold
 def test_a_start_that_knows_nothing_of_the_data_is_told_unless_it_is_random(
     recipe: Callable[..., Recipe], folder: Path, monkeypatch: pytest.MonkeyPatch, scratch: bool
 ) -> None:
-    monkeypatch.setattr("skipstone.train.run.math", SimpleNamespace(log=lambda _: 0.5, inf=math.inf, isfinite=math.isfinite))
+    monkeypatch.setattr(
+        "skipstone.train.run.math", SimpleNamespace(log=lambda _: 0.5, inf=math.inf, isfinite=math.isfinite)
+    )
     told = "no better than guessing (0.50): see whether its weights, its tokenizer" in _said(
         recipe(steps=2, scratch=scratch), folder
     )

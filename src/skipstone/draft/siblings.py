@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..accept import Pick
 from ..search.calibration import Calibration
 from ..tree import Verified
 
-CHOICES = 4  # looked at for each token, of which as many are kept as are worth it
+_CHOICES = 4  # of a token that is doubtful, of which as many are kept as are worth it
+
+Choices = Callable[[Pick, int, int, int], Pick]  # a pick, its row's place and depth, and how many it is to have
 
 
 @dataclass
@@ -17,20 +19,20 @@ class Siblings:
     """Choices behind a drafted token, each worth the chance that the target says it instead.
 
     ``calibration`` is of such choices, by their probability. ``price(n)`` is what verifying n of them costs, in tokens
-    that generating brings in that time.
+    that generating brings in that time. ``choices`` looks for more of them where a token is doubtful: sorting out the
+    best of a vocabulary for every token would cost more than they bring.
     """
 
     calibration: Calibration
     price: Callable[[int], float]
-    looked: dict[int, list[list[tuple[int, float]]]] = field(
-        default_factory=dict
-    )  # by depth, row: (token, probability)
+    choices: Choices
+    looked: dict[int, list[list[tuple[int, float]]]] = field(default_factory=dict)  # by depth, row: token, probability
 
-    def widths(self, picks: Sequence[Sequence[Pick]], reach: Sequence[Sequence[float]], most: int) -> tuple[int, ...]:
+    def widths(self, picks: list[list[Pick]], reach: Sequence[Sequence[float]], most: int) -> tuple[int, ...]:
         """How many choices to keep at each depth, the drafted token among them; ``most`` others in all.
 
-        ``picks`` and ``reach`` by depth and row; ``reach`` is the chance that all tokens before are right, and 0 where
-        the row has no use for one so deep.
+        ``picks`` and ``reach`` by depth and row: doubtful picks get more choices in their place, and ``reach`` is the
+        chance that all tokens before are right, 0 where the row has no use for one so deep.
         """
         found = sorted(self._candidates(picks, reach), key=lambda candidate: -candidate[0])[: max(most, 0)]
         kept = [depth for _, depth in found[: worth_keeping([chance for chance, _ in found], self.price)]]
@@ -44,17 +46,21 @@ class Siblings:
             for token, probability in self.looked[depth][verified.place] if depth in self.looked else ():
                 self.calibration.add(probability, token == said)
 
-    def _candidates(
-        self, picks: Sequence[Sequence[Pick]], reach: Sequence[Sequence[float]]
-    ) -> Iterator[tuple[float, int]]:
+    def _candidates(self, picks: list[list[Pick]], reach: Sequence[Sequence[float]]) -> Iterator[tuple[float, int]]:
         """(chance summed over the rows, depth) of the choices at depths where all together could be worth a node."""
         least = self.price(1)
         for depth, (by_row, before) in enumerate(zip(picks, reach, strict=True)):
             if sum(chance * (1 - pick.confidence) for pick, chance in zip(by_row, before, strict=True)) > least:
-                self.looked[depth] = [list(zip(p.tokens[1:], probabilities(p)[1:], strict=True)) for p in by_row]
+                picks[depth] = [self._widened(pick, place, depth) for place, pick in enumerate(by_row)]
+                self.looked[depth] = [list(zip(p.tokens[1:], probabilities(p)[1:], strict=True)) for p in picks[depth]]
                 chances = [self._chances(row) for row in self.looked[depth]]
                 for choice in range(min(map(len, chances))):
                     yield sum(now * row[choice] for now, row in zip(before, chances, strict=True)), depth
+
+    def _widened(self, pick: Pick, place: int, depth: int) -> Pick:
+        """With the token that was drafted first, as others followed it."""
+        drafted, wide = pick.tokens[0], self.choices(pick, place, depth, _CHOICES)
+        return replace(wide, tokens=[drafted, *(token for token in wide.tokens if token != drafted)])
 
     def _chances(self, others: Sequence[tuple[int, float]]) -> list[float]:
         """Never rising from one to the next, so that the first so many candidates are always a comb."""

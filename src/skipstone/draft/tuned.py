@@ -8,6 +8,7 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
+from ..accept import Pick
 from ..drafting import DraftState
 from ..network import chains_only
 from ..plan import LayerPlan
@@ -22,7 +23,7 @@ from ..tree import Draft, Feedback, Verified
 from .chain import Backbone, room_for_depth
 from .confidence import WhileItPays
 from .head import DraftHead
-from .siblings import CHOICES, Siblings
+from .siblings import Siblings
 
 
 @dataclass
@@ -113,20 +114,17 @@ class Tuned:
             return state.nothing()
         pays = (choice.acceptance, choice.more, choice.rate)
         enough = WhileItPays(self.learnt.calibration, len(state.rows), *pays)
-        looked = width or self._looks(state)
-        backbone = Backbone(state, choice.plan, depth, self.head, looked, enough)
-        draft = backbone.draft() if width or looked == 1 else self._with_siblings(backbone, choice, enough.reach)
+        backbone = Backbone(state, choice.plan, depth, self.head, max(width, 1), enough)
+        alone = width or not state.rule.lossless or chains_only(state.network)
+        draft = backbone.draft() if alone else self._with_siblings(backbone, choice, enough.reach)
         self._remember(state, choice, enough.confidences, draft)
         return draft
-
-    def _looks(self, state: DraftState) -> int:
-        """Choices looked at for each token."""
-        return CHOICES if state.rule.lossless and not chains_only(state.network) else 1
 
     def _with_siblings(self, backbone: Backbone, choice: Choice, reach: Sequence[Sequence[float]]) -> Draft:
         """The backbone, and what is worth verifying beside it."""
         state, nodes = backbone.state, 1 + len(backbone.picks)
-        siblings = Siblings(self.learnt.others, lambda count: choice.rate * choice.beside(nodes, count))
+        price = partial(_in_tokens, choice, nodes)
+        siblings = Siblings(self.learnt.others, price, partial(_choices, state))
         useful = [
             [chance * (depth <= room) for chance, room in zip(row, state.limits.depths, strict=True)]
             for depth, row in enumerate(reach[: nodes - 1], 1)
@@ -161,3 +159,13 @@ class Tuned:
         """The text in ``row`` is over, or another one begins."""
         self.since.pop(row, None)
         self.drafted.pop(row, None)
+
+
+def _in_tokens(choice: Choice, nodes: int, siblings: int) -> float:
+    """What so many choices beside ``nodes`` cost: the tokens that drafting as usual brings in that time."""
+    return choice.rate * choice.beside(nodes, siblings)
+
+
+def _choices(state: DraftState, pick: Pick, place: int, depth: int, width: int) -> Pick:
+    """``width`` choices in place of the one that was picked, by the same scores and noise."""
+    return state.rule.pick(pick.scores, state.samplers[place], depth, width)

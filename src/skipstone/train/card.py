@@ -14,8 +14,8 @@ def card(trained: Trained, base: str) -> str:
     lines = [
         f"# {base}, trained to draft with its own early layers",
         "",
-        f"Made with `skipstone train`. Its first layers (exits: {exits}), the final norm and the head draft tokens that the",
-        "whole model verifies, so that it generates faster and writes what it would have written without them:",
+        f"Made with `skipstone train`. Its first layers (exits: {exits}), the final norm and the head draft tokens",
+        "that the whole model verifies, so that it generates faster and writes the same:",
         "",
         "```sh",
         'skipstone generate "Once upon a time" --model THIS_FOLDER --drafter exit',
@@ -27,8 +27,8 @@ def card(trained: Trained, base: str) -> str:
         "|---|---|---|",
         *_rows(trained),
         "",
-        f"The last layer chooses as before for {trained.after.same_choices(trained.before):.1%} of the tokens. All settings",
-        "and figures are in `training.json`.",
+        f"The last layer chooses as before for {trained.after.same_choices(trained.before):.1%} of the tokens. All",
+        "settings and figures are in `training.json`.",
     ]
     return "\n".join(lines) + "\n"
 
