@@ -39,7 +39,7 @@ def swift(
     """How well drafts find out what to skip: on models whose best plan is known, and on one where nothing pays.
 
     The part stream takes --data, and is absent without it. --only ablations changes one thing at a time in the paper's
-    preset, over the same tasks with --data; that takes a quarter of an hour.
+    preset, over the same tasks with --data; that takes half an hour.
     """
     from ..bench.efficiency.lab import Effort, Lab
     from ..bench.efficiency.models import RealModels
