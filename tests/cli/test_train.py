@@ -23,7 +23,10 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data.jsonl"
 
 
-def test_three_steps_write_a_folder_that_decodes(run: Run, folder: Path, data: Path, tmp_path: Path) -> None:
+def test_three_steps_write_a_folder_that_decodes(
+    run: Run, folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skipstone.cli.training._USEFUL", 1.1)
     out = tmp_path / "trained"
     result = run("train", folder, "--data", data, "--output", out, "--exits", "2,3", *SMALL)
     assert result.code == 0, result.err

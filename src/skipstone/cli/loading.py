@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def load(model: str, **where: Any) -> LanguageModel:
     """``skipstone.load``, interruptible: what it raises after a Ctrl-C is a KeyboardInterrupt."""
-    import skipstone
-
     if sys.stderr.isatty():
         print(f"loading {model} ...", file=sys.stderr, flush=True)
     with interruptible():
+        import skipstone
+
         return skipstone.load(model, **where)
 
 
