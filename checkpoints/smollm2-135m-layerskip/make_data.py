@@ -12,16 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import skipstone
-from skipstone.bench.layerskip.sources import Sources, chat
+from skipstone.bench.layerskip.sources import TRAINED_ON, Sources, chat
 from skipstone.errors import SkipstoneError
 from skipstone.hf.tokenizer import HFTokenizer
 
 NEEDED = (
-    "gsm8k_train.jsonl.gz",
-    "tinystories_train.jsonl.gz",
-    "cnn_dm_40.jsonl",
-    "dolly_151.jsonl",
-    "self_instruct_427.jsonl",
+    *TRAINED_ON,
     "python311_docs.jsonl.gz",
     "gsm8k_test_200.jsonl",  # from here on held out
     "wikitext2_valid.txt",

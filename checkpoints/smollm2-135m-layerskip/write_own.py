@@ -15,16 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import skipstone
-from skipstone.bench.layerskip.sources import Sources, chat, first_sentences
+from skipstone.bench.layerskip.sources import TRAINED_ON, Sources, chat, first_sentences
 from skipstone.errors import SkipstoneError
 
-NEEDED = (
-    "gsm8k_train.jsonl.gz",
-    "tinystories_train.jsonl.gz",
-    "cnn_dm_40.jsonl",
-    "dolly_151.jsonl",
-    "self_instruct_427.jsonl",
-)
 QUESTIONS, STORIES, CHATS, OPENINGS, RANDOM = 240, 160, 200, 200, 60
 NAMES, PROSE = 320, 320
 MORE_QUESTIONS, MORE_STORIES, MORE_CHATS = 260, 220, 200
@@ -56,7 +49,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=32)
     given = parser.parse_args()
     sources = Sources(given.sources)
-    sources.need(NEEDED)
+    sources.need(TRAINED_ON)
     model = skipstone.load(given.model, weights=given.weights)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     with given.output.open("w") as file:

@@ -46,7 +46,7 @@ class Kept:
         if found is None:
             raise UsageError(
                 f"no plan of {model} is kept: skipstone tune {model} --prompts FILE searches for one, "
-                "and keeps it where one pays"
+                "and keeps it where one pays; skipstone sweep one for exit"
             )
         return found
 

@@ -136,16 +136,17 @@ def _plan(options: SkipDrafter.Options, num_layers: int) -> LayerPlan | None:
 def _layers(text: str, num_layers: int) -> set[int]:
     """Layer numbers written 3+5+8-11."""
     layers: set[int] = set()
+    wrong = UsageError(f"skip: {text[:80]!r} does not name layers: write them as 3+5+8-11")
     if text and not text.strip("+"):
-        raise UsageError(f"skip: {text!r} does not name layers: write them as 3+5+8-11")
+        raise wrong
     for part in filter(None, text.split("+")):
         low, _, high = part.partition("-")
         if not (low.isdecimal() and (high.isdecimal() or not high)):
-            raise UsageError(f"skip: {text[:80]!r} does not name layers: write them as 3+5+8-11")
+            raise wrong
         if max(len(low), len(high)) > _DIGITS:
             raise PlanError(f"skip: layer {part[:20]}… is not in the model: its layers are 0..{num_layers - 1}")
         if int(low) > int(high or low):
-            raise UsageError(f"skip: {text[:80]!r} does not name layers: write them as 3+5+8-11")
+            raise wrong
         if int(high or low) >= num_layers:
             raise PlanError(f"skip: layer {high or low} is not in the model: its layers are 0..{num_layers - 1}")
         layers.update(range(int(low), int(high or low) + 1))

@@ -189,20 +189,17 @@ def all_plans(folder: Path, progress: Callable[[str], None]) -> list[ModelPlans]
     Files that are not called by a fingerprint are somebody else's.
     """
     with disk_errors(folder):
-        names = (
-            sorted(Path(name).stem for name in os.listdir(folder) if name.endswith(".json")) if _there(folder) else []
-        )
+        names = sorted(path.stem for path in map(Path, _listed(folder)) if path.suffix == ".json")
     found = (load_plans(folder, name, progress) for name in names if _is_fingerprint(name))
     return sorted((plans for plans in found if plans is not None), key=lambda plans: (plans.model, plans.fingerprint))
 
 
-def _there(folder: Path) -> bool:
+def _listed(folder: Path) -> list[str]:
     """Raises NotADirectoryError where something else bears its name, or that of a folder around it."""
     try:
-        os.stat(folder)
+        return os.listdir(folder)
     except FileNotFoundError:
-        return False
-    return True
+        return []
 
 
 def change_plans(

@@ -18,6 +18,14 @@ _STORIES_HELD_OUT = 116  # the last ones of the file
 FILES = ("gsm8k_test_200.jsonl", "tinystories_train.jsonl.gz", "wikitext2_valid.txt", "spec_bench_60.jsonl")
 _MATHS, _STORIES, _WIKITEXT, _CHATS = FILES
 
+TRAINED_ON = (  # by the checkpoint, and gone on with by its base
+    "gsm8k_train.jsonl.gz",
+    "tinystories_train.jsonl.gz",
+    "cnn_dm_40.jsonl",
+    "dolly_151.jsonl",
+    "self_instruct_427.jsonl",
+)
+
 
 @dataclass(frozen=True)
 class Sources:
