@@ -102,6 +102,20 @@ def test_where_the_idle_sublayers_move_the_plan_is_dropped_and_another_one_found
     assert emitted <= 30  # and plain decoding is back by then
 
 
+def test_after_a_plan_was_dropped_nothing_is_tried_until_a_whole_window_was_decoded_plainly():
+    """Plain speed is to be back at once; a loan would take it away again."""
+    planted = skip_form(SHAPE, attn=6)
+    drafter = _generous(fit(planted.model)[0])
+    _decode(fit(planted.model)[0], drafter, 120)
+    network = fit(moved(planted, seed=5).model)[0]
+    for prompt in range(5, 15):  # answers shorter than a window: what counts is the stream
+        _decode(network, drafter, 24, prompt)
+    events = list(_tuner(drafter).events)
+    [dropped] = [place for place, event in enumerate(events) if event.what == "dropped"]
+    assert events[dropped + 1].what == "trial"
+    assert 32 <= events[dropped + 1].tokens - events[dropped].tokens < 64
+
+
 def test_a_model_without_idle_sublayers_is_decoded_plainly():
     network = tiny_network(layers=6)
     drafter = _generous(network)

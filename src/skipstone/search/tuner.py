@@ -162,7 +162,7 @@ class Tuner:
 
     def work(self, state: DraftState, since: Mapping[int, int]) -> float:
         """Try one plan, if that is due and there is time for it, on text from ``since[row]`` on. Seconds it took."""
-        if self.network_layers < 3 or self.budget.rests or self._accelerates:
+        if self.network_layers < 3 or self.budget.rests or self._accelerates or self._just_dropped:
             return 0.0  # cheaply: this is asked before every step
         look = Window.newest if self.contest is None else self.contest.newest
         window = look(state, self.options.window, since)
@@ -182,6 +182,11 @@ class Tuner:
     @property
     def _accelerates(self) -> bool:
         return self._searcher is None and self.plan is not None
+
+    @property
+    def _just_dropped(self) -> bool:
+        """Plain decoding's speed is to be back first; and a whole window of the new text says more than half of one."""
+        return self.trust.latest is not None and self.tokens - self.trust.latest < self.options.window
 
     def _affords(self, state: DraftState, pricing: Pricing, nodes: int) -> bool:
         scale = 1.0 if state.costs is not None else self._plain_ms / pricing.plain  # made-up costs to milliseconds
