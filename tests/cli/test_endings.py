@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 import torch
 from commands import Run, assert_says, process
 
+from skipstone.cli.loading import interruptible
 from skipstone.cli.outcome import outcome
 from skipstone.engine import Engine
 from skipstone.errors import CheckpointError, RequestError, StoreError, UsageError
@@ -56,6 +58,33 @@ def test_ctrl_c_while_loading_says_so_and_no_more(folder: Path, seconds: float) 
     long = ["--max-new-tokens", 10**9, "--num-return-sequences", 64, "--temperature", 1]
     code, _, err = interrupted("generate", "the", "--model", folder, *long, after=seconds)
     assert (code, err) == (130, "\ninterrupted\n")
+
+
+@posix
+def test_ctrl_c_does_not_cut_short_the_import_of_torch_which_would_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    def importing(name: str, *rest: Any) -> Any:
+        if name == "torch":
+            os.kill(os.getpid(), signal.SIGINT)
+            ended.append(name)
+        return real(name, *rest)
+
+    real = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", importing)
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        ended.append("loading")
+    assert ended == ["torch"]
+
+
+@posix
+def test_who_was_started_to_ignore_ctrl_c_goes_on_to() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interruptible():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_in_json_still_gives_the_texts_it_cuts_short(folder: Path, run: Run, monkeypatch: Any) -> None:

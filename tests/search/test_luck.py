@@ -167,6 +167,8 @@ def test_after_a_plan_that_went_at_once_nothing_is_lent(
     sim.tuner.use.observe(0, judged)
     assert sim.tuner.choose(sim.state()) is None
     assert sim.tuner.drops
+    sim.tuner.tokens += sim.tuner.options.window
+    sim.tuner.work(sim.state(), {})
     assert sim.tuner.budget.lent_at == (7.0 if lent else None)
 
 

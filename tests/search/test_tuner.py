@@ -102,11 +102,12 @@ def test_where_the_idle_sublayers_move_the_plan_is_dropped_and_another_one_found
     assert emitted <= 30  # and plain decoding is back by then
 
 
-def test_after_a_plan_was_dropped_nothing_is_tried_until_a_whole_window_was_decoded_plainly():
+def test_after_a_plan_was_dropped_nothing_is_borrowed_until_a_whole_window_was_decoded_plainly():
     """Plain speed is to be back at once; a loan would take it away again."""
     planted = skip_form(SHAPE, attn=6)
-    drafter = _generous(fit(planted.model)[0])
-    _decode(fit(planted.model)[0], drafter, 120)
+    drafter = SkipDrafter(Options(budget=1e-6, loan=10_000), fit(planted.model)[0])
+    _decode(fit(planted.model)[0], drafter, 400)  # long enough to be granted another loan
+    _tuner(drafter).before = None
     network = fit(moved(planted, seed=5).model)[0]
     for prompt in range(5, 15):  # answers shorter than a window: what counts is the stream
         _decode(network, drafter, 24, prompt)

@@ -31,24 +31,46 @@ def interruptible() -> Iterator[None]:
 
     So it is remembered and raised at the end; a second one ends the process at once.
     """
-    if threading.current_thread() is not threading.main_thread():
+    with whole():
+        import torch  # noqa: F401
+    with _remembered(at_once=True) as pressed:
+        try:
+            yield
+        except Exception as error:
+            if pressed:
+                raise KeyboardInterrupt from error
+            raise
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """An interrupt in here is raised at the end only: torch aborts the process where one ends its import."""
+    with _remembered(at_once=False):
         yield
-        return
+
+
+@contextmanager
+def _remembered(at_once: bool) -> Iterator[list[int]]:
+    """Interrupts so far; they are raised at the end, and ``at_once`` as well. Only the main thread gets any.
+
+    Who was started to ignore them, as jobs in the background of a script are, goes on to.
+    """
     pressed: list[int] = []
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored or threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
 
     def remember(number: int, frame: FrameType | None) -> None:
         if pressed:
             os._exit(128 + number)
         pressed.append(number)
-        raise KeyboardInterrupt
+        if at_once:
+            raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, remember)
     try:
-        yield
-    except Exception as error:
-        if pressed:
-            raise KeyboardInterrupt from error
-        raise
+        yield pressed
     finally:
         signal.signal(signal.SIGINT, before)
     if pressed:

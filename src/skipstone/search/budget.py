@@ -38,7 +38,7 @@ class Budget:
 
     def lend(self) -> None:
         """From now on, as far as the loan before is repaid."""
-        self.lent_at = self.share * self.ran_ms
+        self.lent_at, self.rests_until = self.share * self.ran_ms, 0.0
 
     @property
     def used(self) -> float:

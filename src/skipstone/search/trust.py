@@ -19,8 +19,3 @@ class Trust:
         """The speed over plain decoding that a plan must promise now, after ``tokens`` were emitted."""
         self.broken = [at for at in self.broken if tokens - at < _AGAIN]
         return MARGIN + _DISTRUST * min(len(self.broken), 3)
-
-    @property
-    def latest(self) -> int | None:
-        """When the last of them was."""
-        return self.broken[-1] if self.broken else None

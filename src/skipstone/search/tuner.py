@@ -67,6 +67,7 @@ class Tuner:
     drops: int = 0  # of plans that stopped paying
     priced_out: Pricing | None = None  # where the plan in use does not pay for the rows and context of now: these
     trust: Trust = field(default_factory=Trust)
+    _lends_at: int | None = None  # tokens, when the loan after a drop begins: first, plain speed is to be back
     _shown: Found | None = None
     _plain_ms: float = 0.0  # a plain step of late, where nobody measured what steps cost
     _prices: PriceList = field(default_factory=PriceList)
@@ -162,7 +163,10 @@ class Tuner:
 
     def work(self, state: DraftState, since: Mapping[int, int]) -> float:
         """Try one plan, if that is due and there is time for it, on text from ``since[row]`` on. Seconds it took."""
-        if self.network_layers < 3 or self.budget.rests or self._accelerates or self._just_dropped:
+        if self._lends_at is not None and self.tokens >= self._lends_at:
+            self._lends_at = None
+            self.budget.lend()
+        if self.network_layers < 3 or self.budget.rests or self._accelerates:
             return 0.0  # cheaply: this is asked before every step
         look = Window.newest if self.contest is None else self.contest.newest
         window = look(state, self.options.window, since)
@@ -182,11 +186,6 @@ class Tuner:
     @property
     def _accelerates(self) -> bool:
         return self._searcher is None and self.plan is not None
-
-    @property
-    def _just_dropped(self) -> bool:
-        """Plain decoding's speed is to be back first; and a whole window of the new text says more than half of one."""
-        return self.trust.latest is not None and self.tokens - self.trust.latest < self.options.window
 
     def _affords(self, state: DraftState, pricing: Pricing, nodes: int) -> bool:
         scale = 1.0 if state.costs is not None else self._plain_ms / pricing.plain  # made-up costs to milliseconds
@@ -289,10 +288,7 @@ class Tuner:
         self.drops += 1
         self.trust.broken.append(self.tokens)
         self._open()
-        if served:
-            self.budget.lend()
-        else:
-            self.budget.lent_at = None
+        self.budget.lent_at, self._lends_at = None, self.tokens + self.options.window if served else None
 
     def _open(self, trials: int = 0, best: Trial | None = None) -> None:
         """Search anew; what was tried before counts where the text is still of its kind."""
