@@ -28,6 +28,7 @@ from skipstone.bench.timing import Estimate
 from skipstone.calibrate import measure
 from skipstone.cost import CostModel, Step
 from skipstone.errors import UsageError
+from skipstone.kernels.probe import Kernel, StockLinear, kernel_for
 from skipstone.plan import LayerPlan
 
 # every report has these
@@ -234,6 +235,24 @@ def test_details_stand_beside_the_figures(run: Callable[[Lab], Any]) -> None:
     json.dumps({key: value for key, value in found.items() if not isinstance(value, Estimate | Absent)})
     details = found.get("planted_exit") or found.get("planted_skip") or found["plain_tokens_per_second"]
     assert {"float32", "float16"} <= details.keys()
+
+
+@pytest.mark.parametrize("part", [plain, planted_exit, planted_skip, verify])
+def test_without_kernels_for_float16_its_figures_are_absent_and_others_there(
+    part: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(kind: str) -> Kernel:
+        return Kernel("stock", StockLinear, "no such thing") if kind == "float16" else kernel_for(kind)
+
+    monkeypatch.setattr("skipstone.hf.prepare.kernel_for", lacking)
+    found = part.run(tiny_lab(TinyModels()))
+    figures = [figure.key for figure in part.part().figures]
+    half = [key for key in figures if key.endswith("float16")]
+    assert all(isinstance(found[key], Estimate) for key in figures if key not in [*half, "planted_skip_head_speedup"])
+    assert all(
+        found[key] == Absent("this machine has no kernel for float16 weights: they would run as stock") for key in half
+    )
+    json.dumps({key: value for key, value in found.items() if not isinstance(value, Estimate | Absent)})
 
 
 def test_texts_go_on_past_an_end_of_text_token_on_both_sides() -> None:

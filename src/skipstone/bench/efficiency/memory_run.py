@@ -9,6 +9,7 @@ from typing import Any
 
 import skipstone
 from skipstone.bench.efficiency.traffic import empty_model
+from skipstone.bench.efficiency.weights import as_asked
 from skipstone.errors import UsageError
 from skipstone.request import Request
 
@@ -23,6 +24,7 @@ def main(argv: list[str]) -> None:
     model = skipstone.load(
         where["model"], dtype="float32", device="cpu", weights="float16", cache=cache, offline=bool(where["offline"])
     )
+    as_asked(model.network, "float16")
     engine = model.engine(capacity=len(_PROMPT) + int(argv[1]) + 1)
     engine.admit(Request(_PROMPT, int(argv[1])))
     while engine.busy:

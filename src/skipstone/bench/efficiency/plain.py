@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from statistics import median
 
+from ...network import Network
 from ..timing import Samples, interleaved, paired_ratio
 from .decoding import Job, decode, theirs
 from .lab import Lab
-from .part import Figure, Findings, Part
+from .part import Absent, Figure, Findings, Part
+from .weights import as_asked, or_absent
 
 _KINDS = ("float32", "float16")
 _THEIRS = "transformers"
@@ -28,25 +30,33 @@ def part() -> Part:
 
 
 def run(lab: Lab) -> Findings:
-    arms = _arms(lab)
+    networks = {kind: or_absent(partial(_network, lab, kind)) for kind in _KINDS}
+    arms = _arms({kind: each for kind, each in networks.items() if not isinstance(each, Absent)}, lab)
     for arm in arms.values():
         arm(0)
     taken = interleaved(arms, lab.effort.rounds, lab.clock)
-    ratios = {f"plain_ratio_{kind}": paired_ratio(taken[_THEIRS], taken[kind]) for kind in _KINDS}
+    ratios = {
+        f"plain_ratio_{kind}": each if isinstance(each, Absent) else paired_ratio(taken[_THEIRS], taken[kind])
+        for kind, each in networks.items()
+    }
     return {**ratios, "plain_tokens_per_second": _speeds(taken, lab.effort.answer)}
 
 
-def _arms(lab: Lab) -> Mapping[str, Callable[[int], float]]:
+def _network(lab: Lab, kind: str) -> Network:
+    return as_asked(lab.models.ours(kind), kind)
+
+
+def _arms(networks: Mapping[str, Network], lab: Lab) -> Mapping[str, Callable[[int], float]]:
     models, clock = lab.models, lab.clock
     jobs = [Job(prompt, lab.effort.answer) for prompt in models.prompts()]
 
-    def ours(kind: str, number: int) -> float:
-        return decode(models.ours(kind), "none", jobs[number % len(jobs)], clock).seconds
+    def ours(network: Network, number: int) -> float:
+        return decode(network, "none", jobs[number % len(jobs)], clock).seconds
 
     def reference(number: int) -> float:
         return theirs(models.theirs(), jobs[number % len(jobs)], clock)
 
-    return {**{kind: partial(ours, kind) for kind in _KINDS}, _THEIRS: reference}
+    return {**{kind: partial(ours, each) for kind, each in networks.items()}, _THEIRS: reference}
 
 
 def _speeds(taken: Samples, tokens: int) -> dict[str, float]:

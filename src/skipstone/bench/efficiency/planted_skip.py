@@ -14,8 +14,10 @@ from .part import Absent, Figure, Findings, Part, why
 from .planted_arms import Draft, Outcome, bound, compare
 from .planted_exit import KINDS, prompts_for
 from .traffic import traffic_of
+from .weights import as_asked, or_absent
 
 _SEED = 0
+_HALF = ("planted_skip_speedup_float16", "planted_skip_model_share_float16")
 _HEADS = ("planted_skip_head_speedup", "planted_skip_head_model_share")
 
 
@@ -31,21 +33,23 @@ def part() -> Part:
 
 def run(lab: Lab) -> Findings:
     """Both kinds of weights; the figures are those of float32, which the rivals have too."""
-    found = {kind: _measured(kind, lab) for kind in KINDS}
-    kind, half = KINDS[0], found[KINDS[1]]["full"]
-    full, few = found[kind]["full"], found[kind]["head"]
+    found, half = _measured(KINDS[0], lab), or_absent(lambda: _measured(KINDS[1], lab))
+    full, few = found["full"], found["head"]
     heads = [few, few] if isinstance(few, Absent) else [few.speedup, few.share]
+    halves: list[Any] = [half, half] if isinstance(half, Absent) else [half["full"].speedup, half["full"].share]
     return {
         "planted_skip_speedup": full.speedup,
         "planted_skip_model_share": full.share,
         **dict(zip(_HEADS, heads, strict=True)),
-        "planted_skip_speedup_float16": half.speedup,
-        "planted_skip_model_share_float16": half.share,
-        "planted_skip_bound": found[kind]["bound"],
-        "planted_skip_head_bound": found[kind]["head_bound"],
-        "planted_skip_weights": kind,
-        "planted_skip_model": found[kind]["name"],
-        "planted_skip": {k: _details(each) for k, each in found.items()},
+        **dict(zip(_HALF, halves, strict=True)),
+        "planted_skip_bound": found["bound"],
+        "planted_skip_head_bound": found["head_bound"],
+        "planted_skip_weights": KINDS[0],
+        "planted_skip_model": found["name"],
+        "planted_skip": {
+            KINDS[0]: _details(found),
+            KINDS[1]: {"absent": half.reason} if isinstance(half, Absent) else _details(half),
+        },
     }
 
 
@@ -65,7 +69,7 @@ def grown(lab: Lab, leak: float = 0.0) -> tuple[PlantedModel, str, Sequence[Sequ
 def _measured(kind: str, lab: Lab) -> dict[str, Any]:
     model, name, prompts = grown(lab)
     lab = lab.share(2 * len(KINDS) + 2)  # models are built besides
-    network = prepare(model.model, kind).network
+    network = as_asked(prepare(model.model, kind).network, kind)
     depth, entries = lab.effort.depth, lab.effort.head
     full = Draft(model.spec(depth), model.best, depth)
     few = Draft(model.spec(depth, str(entries)), model.best, depth, entries)
