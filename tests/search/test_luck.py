@@ -172,6 +172,20 @@ def test_after_a_plan_that_went_at_once_nothing_is_lent(
     assert sim.tuner.budget.lent_at == (7.0 if lent else None)
 
 
+@pytest.mark.parametrize("place", [0, 5])
+def test_nothing_is_borrowed_any_more_once_eight_plans_in_a_row_were_no_better(
+    monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """Text is slower while it is looked for a plan; a share of the time is still given to that."""
+    bad = [plan_without(LAYERS, [bad]) for bad in BAD]
+    sim = Simulation.of(monkeypatch, _objective(0, 0.6), Listed([*bad[:place], BEST, *(bad * 8)]))
+    sim.tuner.budget.share = 1e-9
+    for _ in range(100):
+        sim.step()
+    assert sim.tuner.plan == BEST
+    assert sim.trials() == place + 1 + 8
+
+
 def test_a_second_loan_is_no_larger_than_what_of_the_first_was_repaid() -> None:
     budget = Budget(share=0.01, spent_ms=80.0, ran_ms=3_000.0)
     budget.lend()

@@ -31,7 +31,7 @@ from .window import Window
 _EVENTS = 4096
 _SERVED = 256  # drafted tokens that were judged, before the search after a plan gets a loan: what went first was luck
 _SHOWN = 32  # before its plan is worth keeping for others: trials err
-_HOPELESS = 8  # trials without a plan that pays: no loans from here on
+_HOPELESS = 8  # trials without a plan that pays, or a better one than is in use: nothing is borrowed from here on
 _CAUTIOUS = 2  # tokens drafted at most while a plan's own drafts look worse than its trials, but are few
 
 
@@ -63,6 +63,7 @@ class Tuner:
     contest: Contest | None = None  # waits for fresh text; nothing else is tried meanwhile
     _searcher: Searcher | None = None  # None: settled
     trials: int = 0  # plans tried in this search
+    _improved: int = 0  # how many had been when the best was
     before: InUse | None = None  # the best plan that was in use earlier, of those that paid to the end
     drops: int = 0  # of plans that stopped paying
     priced_out: Pricing | None = None  # where the plan in use does not pay for the rows and context of now: these
@@ -191,7 +192,8 @@ class Tuner:
         scale = 1.0 if state.costs is not None else self._plain_ms / pricing.plain  # made-up costs to milliseconds
         if scale == 0:
             return False
-        hopeless = self.trials >= _HOPELESS and (self.best is None or self.best.speed < 1)
+        since = self._improved if self.best is not None and self.best.speed > 1 else 0
+        hopeless = self.contest is None and self.trials - since >= _HOPELESS
         loan = 0.0 if hopeless else scale * self.options.loan * pricing.plain
         replays = 1 if self.contest is None else 2
         return self.budget.affords(scale * replays * pricing.verify(nodes - 1), loan)
@@ -215,7 +217,7 @@ class Tuner:
         self.trials += 1
         self._log("trial", plan, began, trial)
         if self.best is None or speed > self.best.speed:
-            self.best = trial
+            self.best, self._improved = trial, self.trials
         self._judge(state, trial, tally, pricing)
         if warm is not None and warm.settled and self.plan == plan:
             self._settle(self.clock())
@@ -295,7 +297,8 @@ class Tuner:
         self.budget.rests_until = 0.0
         self.contest = None
         self.book.clear()
-        self._rankings, self._searcher, self.trials, self.best = Rankings(), self.new_searcher(), trials, best
+        self._rankings, self._searcher = Rankings(), self.new_searcher()
+        self.trials, self._improved, self.best = trials, trials, best
 
     def _settle(self, began: float) -> None:
         self._searcher = None
