@@ -91,7 +91,9 @@ def _convert(name: str, key: str, value: str, types: Mapping[str, type]) -> obje
     if want is bool and value in ("true", "false"):
         return value == "true"
     try:
-        return want(value) if want is not bool else int("no")
+        if want is bool or (want is not str and not (value.isascii() and "_" not in value)):
+            raise ValueError
+        return want(value)
     except ValueError:
         raise UsageError(f"drafter {name}: {key}={value!r} is not {_TYPE_NAMES[want.__name__]}") from None
 

@@ -9,7 +9,9 @@ from commands import Run, assert_says
 from folders import change, copy
 from tiny_folder import tiny_folder
 
+from skipstone.bench.demo import Arm, too_fast
 from skipstone.cli import demo
+from skipstone.telemetry import StepRecord, Summary, Timing
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +49,11 @@ def test_a_checkpoint_that_was_asked_for_must_be_there(run: Run, roomy: Path, tm
     result = run("demo", roomy, "--layerskip", tmp_path / "nothing", "--offline")
     assert result.code == 1
     assert_says(result.err, "no model")
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.9, False), (0.1, True)])
+def test_a_speed_up_beyond_what_its_tokens_allow_is_called_a_disturbance(seconds: float, told: bool) -> None:
+    summary = Summary()
+    summary.record(StepRecord(0, 1, 1, 1, 0, 2, Timing()))  # M is 2
+    plain = Arm("chat", "none", [1, 2, 3], 1.0, "yes")
+    assert too_fast(Arm("chat", "ngram", [1, 2, 3], seconds, "yes", summary), plain) == told

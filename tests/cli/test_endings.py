@@ -77,6 +77,24 @@ def test_ctrl_c_does_not_cut_short_the_import_of_torch_which_would_abort(monkeyp
     assert ended == ["torch"]
 
 
+@pytest.mark.parametrize("name", ["check", "tune", "sweep", "demo", "inspect"])
+def test_commands_import_torch_in_one_piece_before_anything_that_needs_it(name: str) -> None:
+    program = (
+        "import builtins, signal, sys; real, before = builtins.__import__, signal.getsignal(signal.SIGINT)\n"
+        "def watched(name, *rest):\n"
+        "    if name == 'torch' and 'torch' not in sys.modules:\n"
+        "        print('whole' if signal.getsignal(signal.SIGINT) is not before else 'not', flush=True); sys.exit()\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = watched\n"
+        f"from skipstone.cli.main import main; main([{name!r}, 'no such model', *{_ARGUMENTS.get(name, [])!r}])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stdout == "whole\n"
+
+
+_ARGUMENTS = {"tune": ["--prompts", "none"], "sweep": ["--prompts", "none"]}
+
+
 @posix
 def test_who_was_started_to_ignore_ctrl_c_goes_on_to() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

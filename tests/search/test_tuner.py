@@ -139,6 +139,10 @@ def test_without_a_loan_nothing_is_tried_before_its_time_was_earned():
     assert not _tuner(drafter).events
 
 
+def test_with_all_the_time_for_the_search_nothing_has_to_be_earned_first():
+    assert Budget(share=1.0, lent_at=None).affords(80, loan_ms=0)
+
+
 def test_a_loan_is_repaid_before_anything_else_is_tried():
     budget = Budget(share=0.01)
     assert budget.affords(80, loan_ms=80)

@@ -44,7 +44,7 @@ def test_a_task_may_have_a_skip_plan_and_a_preset(tmp_path: Path, said: Any) -> 
     assert one.get("stories") == Warm(FOUND.plan, settled=True)
     assert one.get_exit("stories") == PRESET
     assert one.get("") is None
-    plans = load_plans(tmp_path, PRINT, said)
+    plans = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert plans is not None
     assert plans.labels == ["stories", ""]
 
@@ -162,11 +162,12 @@ def test_a_preset_of_absent_layers_is_not_kept(tmp_path: Path, said: Any) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_presets_of_another_number_of_layers_are_left_alone(tmp_path: Path, said: Any) -> None:
+def test_presets_of_another_number_of_layers_are_set_aside(tmp_path: Path, said: Any) -> None:
     shelf(tmp_path, said).put_exit("", PRESET)
     other = PlanShelf(tmp_path, "tiny", 7, lambda: PRINT, lambda: "here", said)
     assert other.get_exit("") is None
-    assert "for 6 layers, not 7" in said[0]
+    assert "for 6 layers, but the model has 7" in said[0]
+    assert (tmp_path / f".{PRINT}.json.damaged").exists()
 
 
 def test_both_kinds_are_forgotten_by_task_and_the_last_takes_the_file_away(tmp_path: Path, said: Any) -> None:

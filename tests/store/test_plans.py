@@ -51,7 +51,7 @@ def test_a_model_has_a_plan_for_each_task(tmp_path: Path, said: Any) -> None:
     one = shelf(tmp_path, said)
     one.put("stories", FOUND)
     one.put("", other)
-    plans = load_plans(tmp_path, PRINT, said)
+    plans = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert plans is not None
     assert {task: kept.plan for task, kept in plans.tasks.items()} == {"stories": PLAN, "": other.plan}
     assert one.get("") == Warm(other.plan, settled=False)
@@ -60,7 +60,7 @@ def test_a_model_has_a_plan_for_each_task(tmp_path: Path, said: Any) -> None:
 def test_what_a_plan_promises_is_kept_for_each_machine(tmp_path: Path, said: Any) -> None:
     shelf(tmp_path, said, "here").put("", FOUND)
     shelf(tmp_path, said, "there").put("", replace(FOUND, speed=2.0, depth=8))
-    plans = load_plans(tmp_path, PRINT, said)
+    plans = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert plans is not None
     assert {machine: (p.speed, p.depth) for machine, p in plans.task("").promises.items()} == {
         "here": (1.4, 5),
@@ -71,7 +71,7 @@ def test_what_a_plan_promises_is_kept_for_each_machine(tmp_path: Path, said: Any
 def test_another_plan_takes_the_old_ones_promises_with_it(tmp_path: Path, said: Any) -> None:
     shelf(tmp_path, said, "here").put("", FOUND)
     shelf(tmp_path, said, "there").put("", replace(FOUND, plan=LayerPlan.skipping(6, mlp=[1])))
-    plans = load_plans(tmp_path, PRINT, said)
+    plans = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert plans is not None
     assert set(plans.task("").promises) == {"there"}
 
@@ -94,7 +94,7 @@ def test_a_plan_seen_long_is_not_replaced_by_the_same_plan_seen_briefly(tmp_path
     shelf(tmp_path, said).put("", replace(FOUND, tokens=40, speed=3.0, acceptance=0.1))
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before  # not even written again
     shelf(tmp_path, said).put("", replace(FOUND, tokens=200_000, acceptance=0.8))
-    plans = load_plans(tmp_path, PRINT, said)
+    plans = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert plans is not None
     assert (plans.task("").tokens, plans.task("").acceptance) == (200_000, 0.8)
 
@@ -102,7 +102,7 @@ def test_a_plan_seen_long_is_not_replaced_by_the_same_plan_seen_briefly(tmp_path
 def test_a_brief_look_adds_what_was_not_known_of_a_plan(tmp_path: Path, said: Any) -> None:
     shelf(tmp_path, said).put("", replace(FOUND, tokens=100_000, settled=False))
     shelf(tmp_path, said, "there").put("", replace(FOUND, tokens=40))
-    plans = load_plans(tmp_path, PRINT, said)
+    plans = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert plans is not None
     assert (plans.task("").tokens, plans.task("").settled) == (100_000, True)
     assert set(plans.task("").promises) == {"here", "there"}
@@ -126,7 +126,7 @@ def test_a_plan_that_could_not_be_written_is_written_at_the_next_generation(tmp_
 
 def test_what_is_written_is_read_as_it_was(tmp_path: Path, said: Any) -> None:
     written(tmp_path, kept(), said)
-    again = load_plans(tmp_path, PRINT, said)
+    again = load_plans(tmp_path, ModelPlans(PRINT, 6), said)
     assert again is not None
     assert ModelPlans.from_json(json.loads(json.dumps(again.to_json()))) == again
 
@@ -156,6 +156,9 @@ DAMAGES = [
     _edited(fingerprint="../../elsewhere"),
     _edited(tasks=[]),
     _edited(layers=2),
+    _edited(layers=7),
+    _edited(layers=10**9),
+    _edited(tasks={}),
     _edited(layers="6"),
     _entry(attn=[1, -1]),
     _entry(attn="1+2"),
@@ -214,7 +217,7 @@ def test_a_plan_file_that_is_a_link_stays_one(tmp_path: Path, said: Any) -> None
 def test_the_line_says_where_a_damaged_file_went(tmp_path: Path, said: Any) -> None:
     path = written(tmp_path, kept(), said)
     path.write_text("{")
-    assert load_plans(tmp_path, PRINT, said) is None
+    assert load_plans(tmp_path, ModelPlans(PRINT, 6), said) is None
     assert said[0].endswith(f"set aside as {tmp_path / f'.{path.name}.damaged'}")
 
 
@@ -233,7 +236,7 @@ def test_a_file_that_another_process_has_mended_meanwhile_is_read_not_set_aside(
             path.write_text(good)
 
     monkeypatch.setattr(plans_module, "read_plans", mended_after)
-    assert load_plans(tmp_path, PRINT, said) == plans
+    assert load_plans(tmp_path, ModelPlans(PRINT, 6), said) == plans
     assert (len(reads), said) == (2, [])
     assert not (tmp_path / f".{path.name}.damaged").exists()
 
@@ -244,7 +247,7 @@ def test_nothing_is_set_aside_while_another_process_writes(tmp_path: Path, said:
     path.write_text("{")
     with ThreadPoolExecutor(1) as pool:
         with locked(path, said):
-            reader = pool.submit(load_plans, tmp_path, PRINT, said)
+            reader = pool.submit(load_plans, tmp_path, ModelPlans(PRINT, 6), said)
             assert not wait([reader], timeout=0.3).done
             path.write_text(good)
         assert reader.result(timeout=30) == plans
@@ -258,7 +261,7 @@ def test_a_damaged_file_whose_lock_cannot_be_had_is_told_and_stops_nothing(
     lock = tmp_path / f".{path.name}.lock"
     lock.unlink(missing_ok=True)
     lock.mkdir()
-    assert load_plans(tmp_path, PRINT, said) is None
+    assert load_plans(tmp_path, ModelPlans(PRINT, 6), said) is None
     assert len(said) == 1
     assert str(path) in said[0]
     assert path.read_text() == "{"

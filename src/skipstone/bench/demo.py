@@ -14,6 +14,7 @@ from .check import CheckReport, Comparison, References, first_difference
 from .transformers_baseline import transformers_generate
 
 TRANSFORMERS = "transformers generate"
+_ROUGHLY = 1.2  # of a single run
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class Arm:
     @property
     def tokens_per_second(self) -> float:
         return len(self.tokens) / self.seconds
+
+
+def too_fast(drafted: Arm, plain: Arm) -> bool:
+    """Faster than its tokens per verification allow: then one of the two was kept waiting by something else."""
+    most = 1.0 if drafted.summary is None else max(drafted.summary.mean_accepted_length, 1.0)
+    return drafted.tokens_per_second / plain.tokens_per_second > _ROUGHLY * most
 
 
 def demo_prompts() -> list[DemoPrompt]:

@@ -13,6 +13,7 @@ from .demo import demo
 from .drafters import drafters
 from .generate import generate
 from .inspect import inspect
+from .loading import after_torch
 from .options import Debug
 from .outcome import Invocation
 from .plans import plans_app
@@ -37,8 +38,10 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(skipstone)
-    for command in (generate, pull, inspect, drafters, check, train, tune, sweep, demo):
+    for command in (generate, pull, drafters, train):
         app.command()(command)
+    for heavy in (inspect, check, tune, sweep, demo):
+        app.command()(after_torch(heavy))
     app.add_typer(plans_app(), name="plans")
     app.add_typer(bench_app(), name="bench")
     return app

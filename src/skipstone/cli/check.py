@@ -91,8 +91,8 @@ def _doubt(report: CheckReport) -> str:
     """What keeps a verdict from saying much, if anything does."""
     if not report.drafted and report.drafter != "none":
         return " (plain decoding against itself: say what to draft, as exit:layer=8,depth=2 or skip:plan=uniform)"
-    few = " (so few say little: add --chat for a chat model, or more prompts)"
-    return few if report.tokens < _FEW else ""
+    counted = report.tokens if report.drafter == "none" else report.drafted
+    return " (so few say little: give more or longer texts)" if counted < _FEW else ""
 
 
 def _verdict(report: CheckReport) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options as o
-from .loading import load
+from .loading import DISTURBED, load
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,11 +69,13 @@ def _trained(layerskip: str | None, cache: Path | None, offline: bool) -> list[T
 
 
 def _compared(model: LanguageModel, drafters: list[str], prompts: list[DemoPrompt]) -> Table:
-    from ..bench.demo import run_demo
+    from ..bench.demo import run_demo, too_fast
 
     table = _table(model)
     for number, arms in enumerate(run_demo(model, drafters, prompts), 1):
         _tell(f"compared {number} of {len(prompts)} prompts ({arms[0].kind})")
+        if any(too_fast(arm, arms[1]) for arm in arms[1:]):
+            _tell(f"a speed-up above M is no speed-up: {DISTURBED}")
         _add(table, arms)
     return table
 

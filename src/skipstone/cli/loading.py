@@ -6,13 +6,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 if TYPE_CHECKING:
     from ..text.language_model import LanguageModel
+
+P = ParamSpec("P")
+
+DISTURBED = "other work disturbed the timing; OMP_WAIT_POLICY=passive helps where programs share cores"
 
 
 def load(model: str, **where: Any) -> LanguageModel:
@@ -23,6 +28,18 @@ def load(model: str, **where: Any) -> LanguageModel:
         import skipstone
 
         return skipstone.load(model, **where)
+
+
+def after_torch(command: Callable[P, None]) -> Callable[P, None]:
+    """A command whose own imports need torch: that is imported first, and in one piece."""
+
+    @wraps(command)
+    def run(*args: P.args, **named: P.kwargs) -> None:
+        with interruptible():
+            pass
+        command(*args, **named)
+
+    return run
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from ..text.progress import to_stderr
 from ..text.prompt import Prompt
 from ..text.tuning import Tuning
 from .kept_text import description
+from .loading import DISTURBED
 from .patience import one_interrupt
 
 
@@ -36,6 +37,7 @@ def tune_now(model: LanguageModel, prompts: Sequence[Prompt], task: str, tokens:
 def _save(tuning: Tuning, as_json: bool) -> None:
     """What was found before something else ended the search: that is what the command fails with."""
     if tuning.found is None:
+        to_stderr(f"no plan has paid so far ({_news(tuning)}): nothing is kept")
         return
     try:
         _keep(tuning, as_json)
@@ -64,7 +66,7 @@ def _search(tuning: Tuning, prompts: Sequence[Prompt]) -> None:
 
 
 def _news(tuning: Tuning) -> str:
-    best = "" if tuning.best is None else f", the best at {tuning.best.speed:.2f} × plain decoding"
+    best = "" if tuning.best is None else f", the best promises {tuning.best.speed:.2f} × plain decoding"
     return f"{tuning.trials} plans tried{best}"
 
 
@@ -74,7 +76,7 @@ def _keep(tuning: Tuning, as_json: bool) -> None:
     figures = {"trials": tuning.trials, "best_speed": best, "settled": tuning.settled}
     about: dict[str, Any] = {**figures, "search": tuning.tuner.report().to_json()}
     if tuning.model.costs is not None and not tuning.model.costs.table.calm:
-        to_stderr("other work disturbed the timing of steps: speeds may be off; tune again on a quiet machine")
+        to_stderr(f"speeds may be off, so tune again on a quiet machine: {DISTURBED}")
     if found is None or not isinstance(shelf, PlanShelf):
         print(json.dumps({"kept": None, **about}) if as_json else _nothing(tuning))
         return
@@ -105,4 +107,5 @@ def _nothing(tuning: Tuning) -> str:
     if tuning.best is None:
         return "no plan was tried: the texts are too short; give more prompts or a higher --max-new-tokens"
     speed = f"{tuning.best.speed:.2f} × plain decoding"
-    return f"no plan pays here, so none is kept: the best of {tuning.trials} comes to {speed}"
+    said = f"no plan pays here, so none is kept: the best of {tuning.trials} promises {speed}"
+    return said if tuning.best.speed <= 1 else f"{said}, which its own drafts did not bear out"

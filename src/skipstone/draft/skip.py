@@ -57,7 +57,10 @@ class SkipDrafter:
 
         def tuning(self) -> TunerOptions:
             """Raises UsageError for what leaves nothing to search with."""
-            return TunerOptions(self.window, self.budget, self.loan, self.depth or _DEEPEST)
+            try:
+                return TunerOptions(self.window, self.budget, self.loan, self.depth or _DEEPEST)
+            except UsageError as error:
+                raise UsageError(f"skip: {error}") from error
 
     def __init__(self, options: Options, network: Network) -> None:
         self.options = options
@@ -141,7 +144,7 @@ def _layers(text: str, num_layers: int) -> set[int]:
         raise wrong
     for part in filter(None, text.split("+")):
         low, _, high = part.partition("-")
-        if not (low.isdecimal() and (high.isdecimal() or not high)):
+        if not (part.isascii() and low.isdecimal() and (high.isdecimal() or not high)):
             raise wrong
         if max(len(low), len(high)) > _DIGITS:
             raise PlanError(f"skip: layer {part[:20]}… is not in the model: its layers are 0..{num_layers - 1}")

@@ -22,6 +22,8 @@ def told(tuner: Tuner) -> str:
         return _tried(tuner)
     if tuner.drops:
         return "not drafting: the plan drafted with stopped paying, and no other was tried since"
+    if not tuner.tokens:
+        return "not drafting: nothing was generated yet"
     return f"not drafting: no text so far was long enough to try anything on ({tuner.options.window} tokens)"
 
 

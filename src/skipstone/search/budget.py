@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass
 class Budget:
-    """``share`` of all time goes to the search. What a loan let it take before that much was its share is repaid before
-    it gets more. All times are milliseconds.
+    """``share`` of all time goes to the search; with 1 time does not matter. What a loan let it take before that much
+    was its share is repaid before it gets more. All times are milliseconds.
     """
 
     share: float
@@ -24,7 +24,7 @@ class Budget:
         books = min(self.kept_ms, self.share * self.ran_ms / 2)  # where steps are short they must not eat up all of it
         taken = self.spent_ms + books + max(ms, self.trial_ms)
         advance = 0.0 if self.lent_at is None else self.lent_at + loan_ms
-        self.rests_until = 0.0 if taken <= advance else taken / self.share
+        self.rests_until = 0.0 if taken <= advance or self.share == 1 else taken / self.share
         return not self.rests
 
     @property

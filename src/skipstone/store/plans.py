@@ -17,6 +17,7 @@ from .kept_exit import KeptExit
 from .kept_plan import KeptPlan
 
 FORMAT = 1
+_MOST_LAYERS = 10_000
 
 
 class NewerPlans(StoreError):
@@ -89,6 +90,10 @@ class ModelPlans:
         if not isinstance(entry, dict) or entry.get("format") != FORMAT or not isinstance(entry.get("tasks"), dict):
             raise UsageError(f"it is not a plan file of format {FORMAT}")
         layers = whole(entry, "layers")
+        if not 0 < layers <= _MOST_LAYERS:
+            raise UsageError(f'"layers" is {layers}: no model has so many')
+        if not entry["tasks"] and not entry.get("exits"):
+            raise UsageError("it holds no plan")
         tasks = {name: KeptPlan.from_json(kept, layers) for name, kept in entry["tasks"].items()}
         given = mapping(entry.get("exits", {}), '"exits"')
         exits = {name: KeptExit.from_json(kept, layers) for name, kept in given.items()}
@@ -109,25 +114,28 @@ def shown(task: str) -> str:
     return task or "(none)"
 
 
-def load_plans(folder: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
-    """What is kept of the model, or None. A file that cannot be used is told; a damaged one is set aside."""
-    path = plans_file(folder, fingerprint)
+def load_plans(folder: Path, of: ModelPlans, progress: Callable[[str], None]) -> ModelPlans | None:
+    """What is kept of the model, or None. A file that cannot be used is told; a damaged one is set aside.
+
+    ``of``: the model, with what is known of it (0 layers: nobody counted them).
+    """
+    path = plans_file(folder, of.fingerprint)
     try:
-        return _plans_of(path, fingerprint)
+        return _plans_of(path, of)
     except NewerPlans as error:
         progress(str(error))
     except OSError as error:
         progress(_unusable(path, error))
     except UsageError as error:
-        return _load_again(path, fingerprint, progress, error)
+        return _load_again(path, of, progress, error)
     return None
 
 
-def _load_again(path: Path, fingerprint: str, progress: Callable[[str], None], damage: UsageError) -> ModelPlans | None:
+def _load_again(path: Path, of: ModelPlans, progress: Callable[[str], None], damage: UsageError) -> ModelPlans | None:
     """With the lock: another process may have put a sound file in the place of a damaged one."""
     try:
         with disk_errors(path), locked(path, progress):
-            return _load(path, fingerprint, progress)
+            return _load(path, of, progress)
     except NewerPlans as error:
         progress(str(error))
     except StoreError as error:
@@ -135,10 +143,10 @@ def _load_again(path: Path, fingerprint: str, progress: Callable[[str], None], d
     return None
 
 
-def _load(path: Path, fingerprint: str, progress: Callable[[str], None]) -> ModelPlans | None:
+def _load(path: Path, of: ModelPlans, progress: Callable[[str], None]) -> ModelPlans | None:
     """For who holds the lock of the file. Raises NewerPlans."""
     try:
-        return _plans_of(path, fingerprint)
+        return _plans_of(path, of)
     except OSError as error:  # the plans may be whole
         progress(_unusable(path, error))
     except UsageError as error:
@@ -146,14 +154,16 @@ def _load(path: Path, fingerprint: str, progress: Callable[[str], None]) -> Mode
     return None
 
 
-def _plans_of(path: Path, fingerprint: str) -> ModelPlans | None:
+def _plans_of(path: Path, of: ModelPlans) -> ModelPlans | None:
     """None where there is no file. Raises OSError, UsageError, PlanError and NewerPlans."""
     try:
         plans = read_plans(path)
     except FileNotFoundError:
         return None
-    if plans.fingerprint != fingerprint:
+    if plans.fingerprint != of.fingerprint:
         raise UsageError(f"its plans are of another model, {plans.fingerprint}")
+    if of.layers and plans.layers != of.layers:
+        raise UsageError(f"its plans are for {plans.layers} layers, but the model has {of.layers}")
     return plans
 
 
@@ -190,7 +200,7 @@ def all_plans(folder: Path, progress: Callable[[str], None]) -> list[ModelPlans]
     """
     with disk_errors(folder):
         names = sorted(path.stem for path in map(Path, _listed(folder)) if path.suffix == ".json")
-    found = (load_plans(folder, name, progress) for name in names if _is_fingerprint(name))
+    found = (load_plans(folder, ModelPlans(name, 0), progress) for name in names if _is_fingerprint(name))
     return sorted((plans for plans in found if plans is not None), key=lambda plans: (plans.model, plans.fingerprint))
 
 
@@ -214,7 +224,7 @@ def change_plans(
     """
     path = plans_file(folder, empty.fingerprint)
     with disk_errors(path), locked(path, progress):
-        before = _load(path, empty.fingerprint, progress)
+        before = _load(path, empty, progress)
         changed = change(before or empty)
         if changed.labels and changed != before:
             write_json(path, changed.to_json())

@@ -87,13 +87,8 @@ class PlanShelf:
         return self._empty
 
     def _kept(self) -> ModelPlans | None:
-        """All that is kept of the model and fits it."""
-        empty = self._empty
-        plans = None if empty is None else load_plans(self.folder, empty.fingerprint, self._tell)
-        if plans is not None and plans.layers != self.layers:
-            self._tell(f"the kept plans of {self.model} are for {plans.layers} layers, not {self.layers}: left alone")
-            return None
-        return plans
+        """All that is kept of the model."""
+        return None if self._empty is None else load_plans(self.folder, self._empty, self._tell)
 
     def _changed(self, plans: ModelPlans, task: str, found: Found) -> ModelPlans:
         kept = KeptPlan.of(found, self.machine(), plans.tasks.get(task))
