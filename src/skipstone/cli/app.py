@@ -38,10 +38,8 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(skipstone)
-    for command in (generate, pull, drafters, train):
-        app.command()(command)
-    for heavy in (inspect, check, tune, sweep, demo):
-        app.command()(after_torch(heavy))
+    for command in (generate, pull, inspect, drafters, check, train, tune, sweep, demo):
+        app.command()(after_torch(command))
     app.add_typer(plans_app(), name="plans")
     app.add_typer(bench_app(), name="bench")
     return app

@@ -11,6 +11,7 @@ from .bench_layerskip import layerskip
 from .bench_miniature import miniature
 from .bench_run import carry_out, console, tell
 from .bench_swift import swift
+from .loading import after_torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ def bench_app() -> typer.Typer:
     app = typer.Typer(no_args_is_help=True, help="Measure this machine, this model, and what others do with them.")
     app.callback()(bench)
     for command in (efficiency, layerskip, miniature, swift):
-        app.command()(command)
+        app.command()(after_torch(command))
     return app
 
 

@@ -31,7 +31,7 @@ def load(model: str, **where: Any) -> LanguageModel:
 
 
 def after_torch(command: Callable[P, None]) -> Callable[P, None]:
-    """A command whose own imports need torch: that is imported first, and in one piece."""
+    """A command, whose own imports need torch: that comes first, and in one piece. Help has no need of it."""
 
     @wraps(command)
     def run(*args: P.args, **named: P.kwargs) -> None:

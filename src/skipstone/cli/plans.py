@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as o
+from .loading import after_torch
 
 if TYPE_CHECKING:
     from ..store import KeptExit, KeptPlan, ModelPlans
@@ -25,7 +26,7 @@ def plans_app() -> typer.Typer:
     app = typer.Typer(no_args_is_help=True, help=plans.__doc__)
     app.callback()(plans)
     for name, command in (("list", list_), ("show", show), ("export", export), ("import", import_), ("forget", forget)):
-        app.command(name)(command)
+        app.command(name)(after_torch(command))
     return app
 
 
