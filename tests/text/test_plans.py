@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from skipstone.plan import LayerPlan
 from skipstone.search.found import Found, Warm
 from skipstone.search.preset import ExitPreset
 from skipstone.text.language_model import LanguageModel
+from skipstone.text.tuning import Tuning
 
+LATE = LayerPlan.skipping(6, [4], [4])
 DRAFTER = "skip:budget=1,loan=1000,head=full"
 
 
@@ -169,3 +172,52 @@ def test_a_model_tells_what_is_drafted_with_or_why_nothing_is(load: Any) -> None
     generate(model)
     (told,) = model.told()
     assert told.startswith(f"{DRAFTER}: drafting without ")
+
+
+OTHERS = LayerPlan.skipping(6, [2], [2])
+
+
+@pytest.mark.parametrize(
+    ("in_use", "kept"),
+    [
+        ([LATE, None], None),  # luck on one text
+        ([LATE, LATE, None], LATE),  # of another kind
+        ([LATE, None, OTHERS], OTHERS),
+        ([LATE, LATE, OTHERS, None], None),
+    ],
+)
+def test_a_plan_that_was_dropped_on_the_next_text_was_luck(
+    load: Any, monkeypatch: pytest.MonkeyPatch, in_use: list[LayerPlan | None], kept: LayerPlan | None
+) -> None:
+    tuning, texts = scripted(load, monkeypatch, in_use, searching=True)
+    for _ in tuning.run(texts):
+        pass
+    assert (tuning.found and tuning.found.plan) == kept
+
+
+@pytest.mark.parametrize(("in_use", "texts"), [([LATE] * 9, 4), ([LATE, OTHERS, *[LATE] * 9], 6), ([None] * 9, 0)])
+def test_a_search_that_has_settled_ends_once_its_plan_has_served_three_texts_more(
+    load: Any, monkeypatch: pytest.MonkeyPatch, in_use: list[LayerPlan | None], texts: int
+) -> None:
+    tuning, prompts = scripted(load, monkeypatch, in_use, searching=False)
+    assert list(tuning.run(prompts))[-1] == texts
+
+
+def scripted(
+    load: Any, monkeypatch: pytest.MonkeyPatch, in_use: list[LayerPlan | None], searching: bool
+) -> tuple[Tuning, list[str]]:
+    """A search that drafts each text with a plan of the script; None: it has dropped what was in use."""
+    model = load()
+    tuning = Tuning(model, "x", 40)
+    tuner = SimpleNamespace(found=None, plan=None, drops=0, events=[], best=None, searching=searching)
+    monkeypatch.setattr(Tuning, "tuner", tuner)
+    plans = iter(in_use)
+
+    def stream(prompt: str, **how: Any) -> Any:
+        tuner.plan = next(plans)
+        tuner.drops += tuner.plan is None
+        tuner.found = None if tuner.plan is None else Found(tuner.plan, 3, 1.2, 0.9, 0.9, 100, settled=False)
+        yield from "xyz"
+
+    monkeypatch.setattr(model, "stream", stream)
+    return tuning, ["the"] * len(in_use)

@@ -27,8 +27,8 @@ def tune(
 ) -> None:
     """Search now for the sublayers that a draft can do without, and keep the plan for --drafter skip.
 
-    Generates for the prompts, trying a plan at every step, until nothing is left to try or the prompts end. Ctrl-C ends
-    it earlier: what was found by then is kept.
+    Generates for the prompts, trying a plan at every step, until nothing is left to try and the plan found has drafted
+    three texts more, or the prompts end. Ctrl-C ends it earlier: what was found by then is kept.
     """
     from ..draft.skip import SkipDrafter
     from ..errors import RequestError, UsageError

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ..errors import StoreError
 from ..search.found import Found
+from ..search.trust import MARGIN
 from ..store import PlanShelf
 from ..text.language_model import LanguageModel
 from ..text.progress import to_stderr
@@ -108,4 +109,4 @@ def _nothing(tuning: Tuning) -> str:
         return "no plan was tried: the texts are too short; give more prompts or a higher --max-new-tokens"
     speed = f"{tuning.best.speed:.2f} × plain decoding"
     said = f"no plan pays here, so none is kept: the best of {tuning.trials} promises {speed}"
-    return said if tuning.best.speed <= 1 else f"{said}, which its own drafts did not bear out"
+    return said if tuning.best.speed <= MARGIN else f"{said}, which its own drafts did not bear out"
