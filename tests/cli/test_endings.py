@@ -16,7 +16,7 @@ import pytest
 import torch
 from commands import Run, assert_says, process
 
-from skipstone.cli.loading import interruptible
+from skipstone.cli.loading import after_torch, interruptible
 from skipstone.cli.outcome import outcome
 from skipstone.engine import Engine
 from skipstone.errors import CheckpointError, RequestError, StoreError, UsageError
@@ -74,8 +74,8 @@ def test_ctrl_c_does_not_cut_short_the_import_of_torch_which_would_abort(monkeyp
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     monkeypatch.setattr(builtins, "__import__", importing)
     try:
-        with pytest.raises(KeyboardInterrupt), interruptible():
-            ended.append("loading")
+        with pytest.raises(KeyboardInterrupt):
+            after_torch(lambda: ended.append("loading"))()
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended == ["torch"]

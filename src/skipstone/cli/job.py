@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from .answers import figures, show_json, show_text, title
-from .loading import interruptible, load
+from .loading import load
 
 if TYPE_CHECKING:
     from ..text.language_model import LanguageModel
@@ -53,8 +53,7 @@ class Job:
             raise UsageError(f"--rows {self.rows} generates nothing: use 1 or more")
         if self.converses and (self.as_json or self.settings["num_return_sequences"] != 1):
             raise UsageError("a conversation prints one answer at a time, as text: give a prompt, or leave --json out")
-        with interruptible():  # this takes seconds, as it imports torch
-            from ..text.settings import GenerationSettings
+        from ..text.settings import GenerationSettings
 
         GenerationSettings.of(**self.settings)
 

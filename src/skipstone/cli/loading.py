@@ -35,8 +35,8 @@ def after_torch(command: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **named: P.kwargs) -> None:
-        with interruptible():
-            pass
+        with _remembered(at_once=False):  # torch aborts the process where an interrupt ends its import
+            import torch  # noqa: F401
         command(*args, **named)
 
     return run
@@ -48,8 +48,6 @@ def interruptible() -> Iterator[None]:
 
     So it is remembered and raised at the end; a second one ends the process at once.
     """
-    with whole():
-        import torch  # noqa: F401
     with _remembered(at_once=True) as pressed:
         try:
             yield
@@ -57,13 +55,6 @@ def interruptible() -> Iterator[None]:
             if pressed:
                 raise KeyboardInterrupt from error
             raise
-
-
-@contextmanager
-def whole() -> Iterator[None]:
-    """An interrupt in here is raised at the end only: torch aborts the process where one ends its import."""
-    with _remembered(at_once=False):
-        yield
 
 
 @contextmanager

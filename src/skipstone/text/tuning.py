@@ -13,7 +13,6 @@ from ..search.tuner import Tuner
 from .language_model import LanguageModel
 from .prompt import Prompt
 
-_LOAN = 1_000_000  # plain steps: there is no limit
 _CONFIRMS = 3  # texts on which a plan is to serve, after the one that it was settled on in
 
 
@@ -43,7 +42,7 @@ class Tuning:
             raise PlanError(f"{self.model.name} has {network.num_layers} layers, and none between its first and last")
         if self.tokens < 1:
             raise RequestError(f"texts of {self.tokens} tokens show nothing: use 1 or more")
-        options = SkipDrafter.Options(task=self.task, budget=1.0, loan=_LOAN, keep=False)
+        options = SkipDrafter.Options(task=self.task, budget=1.0, keep=False)
         self.drafter = SkipDrafter(options, network)
         kept = None if self.model.plans is None else self.model.plans.get(self.task)
         if kept is not None:

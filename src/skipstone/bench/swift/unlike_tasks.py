@@ -92,7 +92,7 @@ def _drafters(network: Network) -> dict[str, Drafter]:
     return {
         "plain": NoDrafter(NoDrafter.Options(), network),
         "uniform": make_drafter("skip:plan=uniform", network),
-        "tuned on the first": SkipDrafter(SkipDrafter.Options(budget=1.0, loan=10**6), network),
+        "tuned on the first": SkipDrafter(SkipDrafter.Options(budget=1.0), network),
         "swift": SwiftDrafter(SwiftDrafter.Options(), network),
         "skip": SkipDrafter(SkipDrafter.Options(), network),
     }
