@@ -25,7 +25,9 @@ NEEDED = (
 MATHS, DOCS, DOC_LETTERS = 3600, 150, 6000
 MORE_MATHS, MORE_STORIES, MORE_DOCS = 2000, 750, 70  # of the second part, those of maths and documents all new
 LAST_MATHS, LAST_STORIES, LAST_DOCS = 1100, 300, 40  # of the third, beside what write_own.py has made; maths new again
-BROAD_STORIES, BROAD_DOCS = 200, 80  # of the fourth, most of it general text; what maths there are left
+BROAD_STORIES, BROAD_DOCS = 200, 80  # of recipe_broad.toml, most of it general text; what maths there are left
+# of recipe_wide.toml, beside own texts and Wikipedia; all of it seen before
+WIDE_MATHS, WIDE_STORIES, WIDE_ASKED, WIDE_LETTERS, WIDE_NEWS_LETTERS = 1100, 260, 150, 1200, 3000
 
 
 def main() -> None:
@@ -47,11 +49,7 @@ def main() -> None:
 def _sets(sources: Sources, tokenizer: HFTokenizer) -> Iterator[tuple[str, list[str]]]:
     maths = [chat(tokenizer, row["question"], row["answer"]) for row in sources.rows("gsm8k_train.jsonl.gz")]
     news = [row["article"] for row in sources.rows("cnn_dm_40.jsonl")]
-    asked = [
-        chat(tokenizer, "\n".join(filter(None, [row["instruction"], row["input"]])), row["output"])
-        for name in ("dolly_151.jsonl", "self_instruct_427.jsonl")
-        for row in sources.rows(name)
-    ]
+    asked = _asked(sources, tokenizer)
     docs = [row["text"] for row in sources.rows("python311_docs.jsonl.gz")]
     random.Random(0).shuffle(docs)
     yield "train", [*sources.stories(), *maths[:MATHS], *news, *asked, *_cut(docs[:DOCS])]
@@ -63,8 +61,27 @@ def _sets(sources: Sources, tokenizer: HFTokenizer) -> Iterator[tuple[str, list[
     yield "train_last", [*stories, *maths[seen : seen + LAST_MATHS], *_cut(docs[read : read + LAST_DOCS])]
     seen, read, stories = seen + LAST_MATHS, read + LAST_DOCS, random.Random(4).sample(sources.stories(), BROAD_STORIES)
     yield "train_broad", [*stories, *maths[seen:], *news, *news, *asked, *_cut(docs[read : read + BROAD_DOCS])]
+    yield "train_wide", _wide(sources, tokenizer, maths, news)
     for name, texts in sources.held_out(tokenizer).items():
         yield f"held_out_{name}", texts
+
+
+def _wide(sources: Sources, tokenizer: HFTokenizer, maths: list[str], news: list[str]) -> list[str]:
+    maths, stories = (
+        random.Random(11).sample(maths, WIDE_MATHS),
+        random.Random(12).sample(sources.stories(), WIDE_STORIES),
+    )
+    asked = random.Random(13).sample(_asked(sources, tokenizer, WIDE_LETTERS), WIDE_ASKED)
+    return [*maths, *stories, *(text[:WIDE_NEWS_LETTERS] for text in news), *asked]
+
+
+def _asked(sources: Sources, tokenizer: HFTokenizer, letters: int | None = None) -> list[str]:
+    """Instructions as chats, with at most so many letters of the answer."""
+    return [
+        chat(tokenizer, "\n".join(filter(None, [row["instruction"], row["input"]])), row["output"][:letters])
+        for name in ("dolly_151.jsonl", "self_instruct_427.jsonl")
+        for row in sources.rows(name)
+    ]
 
 
 def _cut(docs: list[str]) -> list[str]:

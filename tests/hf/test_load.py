@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from any_type import any_model
 from folders import change, copy
-from tiny_folder import tiny_folder
+from tiny_folder import save_tokenizer, tiny_folder
 from transformers import AutoModelForCausalLM
 
 import skipstone
@@ -59,6 +60,14 @@ def test_shards_are_the_model_they_were_cut_from(folder: Path, tmp_path: Path) -
     sharded = shards(folder, tmp_path / "sharded")
     assert len(list(sharded.glob("*.safetensors"))) > 2
     assert torch.equal(logits(sharded), logits(folder))
+
+
+def test_embeddings_narrower_than_the_layers_are_no_damage(tmp_path: Path) -> None:
+    model = any_model("opt", vocab_size=269, word_embed_proj_dim=16, do_layer_norm_before=False)
+    with quiet():
+        model.save_pretrained(tmp_path)
+    save_tokenizer(tmp_path)
+    assert torch.allclose(logits(tmp_path).double(), model(TOKENS).logits, atol=1e-4)
 
 
 def test_an_ordinary_model_needs_no_notes(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -31,12 +32,32 @@ assert torch.equal(weights, torch.arange(8 << 20, dtype=torch.float32))
 assert grown < 2 << 20, grown
 """
 
+REUSES_WHAT_WAS_FREED = """
+import resource
+import torch
+from skipstone.hf import memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+assert memory.keep_freed()
+torch.ones(16 << 20)  # 64 MB
+before = faults()
+torch.ones(16 << 20)
+assert faults() - before < 1000, faults() - before  # of 16,384 pages
+"""
+
 linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="not Linux")
 
 
 @linux
 def test_moving_to_large_pages_changes_no_number_and_takes_no_memory() -> None:
     subprocess.run([sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN], check=True)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's")
+def test_freed_memory_is_used_again_where_it_is_kept() -> None:
+    subprocess.run([sys.executable, "-c", REUSES_WHAT_WAS_FREED], check=True)
 
 
 @linux
@@ -57,6 +78,7 @@ def test_systems_without_the_means_are_left_as_they_are(monkeypatch: pytest.Monk
     monkeypatch.setattr(memory, "_libc", lambda: None)
     memory.give_back()
     assert memory.use_large_pages() == 0
+    assert not memory.keep_freed()
 
 
 def test_a_kernel_that_refuses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from transformers import TrainerCallback
 
-from skipstone.errors import CheckpointError, StoreError
+from skipstone.errors import CheckpointError, StoreError, UsageError
 from skipstone.train.recipe import Recipe
 from skipstone.train.run import train
 from skipstone.train.watch import Watch
@@ -64,6 +64,36 @@ def test_damage_that_no_size_shows_is_told_too(
     file.write_bytes(b"\xff" * file.stat().st_size)
     with pytest.raises(CheckpointError, match=r"checkpoint-2 is damaged .*go on from checkpoint-1"):
         train(recipe(), folder, resume=True)
+
+
+def test_figures_of_the_start_that_are_gone_are_not_those_of_the_middle(
+    recipe: Callable[..., Recipe], folder: Path, stopped: Path
+) -> None:
+    (stopped / "before.json").unlink()
+    with pytest.raises(CheckpointError, match=r"before\.json is damaged .*: remove .*out.run to begin anew"):
+        train(recipe(), folder, resume=True)
+
+
+def test_checkpoints_of_another_program_are_left_alone(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "out.run" / "checkpoint-500"
+    theirs.mkdir(parents=True)
+    for resume in (False, True):
+        with pytest.raises(UsageError, match="checkpoint-500 is no checkpoint of this program: choose another output"):
+            train(recipe(), folder, resume=resume)
+    assert theirs.exists()
+
+
+def test_what_goes_wrong_after_a_checkpoint_was_read_is_no_damage(
+    recipe: Callable[..., Recipe], folder: Path, stopped: Path
+) -> None:
+    class _Fails(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            raise RuntimeError("no route to the other machine")
+
+    with pytest.raises(RuntimeError, match="no route"):
+        train(recipe(), folder, resume=True, watch=Watch(callbacks=[_Fails()]))
 
 
 @pytest.mark.parametrize("name", ["recipe.json", "before.json", "facts.json"])

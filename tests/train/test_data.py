@@ -159,3 +159,11 @@ def test_rows_spread_over_a_text_are_at_even_distances_and_no_more_than_there_ar
     ] == [True] * 3
     assert len(rows.spread(10_000)) == len(rows)
     assert [len(one) for one in rows.spread(2).one_by_one()] == [1, 1]
+
+
+def test_of_a_chat_that_the_assistant_opens_the_templates_own_words_are_not_predicted(
+    tmp_path: Path, tokenizer: HFTokenizer
+) -> None:
+    messages = [{"role": "assistant", "content": "welcome"}, *HELLO["messages"]]
+    rows = read_rows([_jsonl(tmp_path, {"messages": messages})], tokenizer, 64, 0)
+    assert _learnt(rows, tokenizer) == "welcomeyes"

@@ -376,6 +376,7 @@ def test_a_run_without_a_checkpoint_begins_anew(recipe: Callable[..., Recipe], f
             "last_every 3 does not divide accumulation 2",
         ),
         ({"lora_early_rank": 4}, UsageError, "give lora_rank and exits too"),
+        ({"warmup": 4}, UsageError, "warmup 4 of 4 steps leaves none for the full learning rate: give less"),
         ({"frozen_layers": 4}, PlanError, "frozen_layers 4 of a model of 4 layers: leave some"),
         ({"frozen_layers": -1}, UsageError, "frozen_layers -1: give 0 or more"),
         (

@@ -37,3 +37,12 @@ def test_a_last_step_that_destroys_the_model_is_no_success(recipe: Callable[...,
 def test_a_state_whose_own_loss_is_not_finite_is_not_called_good(recipe: Callable[..., Recipe], folder: Path) -> None:
     with pytest.raises(TrainingError, match=r"stopped at step 3, .*checkpoint-2 may be spoilt, there is none before"):
         train(recipe(), folder, watch=Watch(callbacks=[_Spoil(2)]))
+
+
+def test_weights_too_large_for_what_they_are_stored_in_are_not_written(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    trained = train(recipe(stored="float16"), folder)
+    trained.model.model.norm.weight.data[0] = 1e5
+    with pytest.raises(TrainingError, match=r"norm\.weight has weights that are infinite as .*stored float32"):
+        trained.save(tmp_path)

@@ -83,7 +83,7 @@ def test_micro_batches_of_a_step_draw_anew(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="lower the learning rate"):
+    with pytest.raises(TrainingError, match="lower learning rate"):
         _trained(tmp_path, _objective(), _rows(4), learning_rate=1e30, max_steps=20, max_grad_norm=0)
 
 

@@ -30,7 +30,10 @@ def layerskip(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="What it started from; unless given an adapter's own, or the default."),
+        typer.Option(
+            metavar="MODEL",
+            help="What it started from; unless given what the checkpoint says, or the default.",
+        ),
     ] = None,
     data: Annotated[
         Path | None,

@@ -20,6 +20,7 @@ from ..train.run import training
 from ..train.run_folder import RunFolder
 from ..train.watch import Watch
 from .loading import interruptible
+from .memory_kept import MemoryKept
 from .training_bar import TrainingBar
 
 _USEFUL = 0.3  # agreement below which no exit has paid
@@ -52,7 +53,7 @@ class Training:
         how: dict[str, Any] = {"base": self._base(), "resume": self.resume, "offline": offline}
         try:
             with TrainingBar(self.recipe.steps) as bar:
-                how["watch"] = Watch(to_stderr, [bar], bar.evaluation)
+                how["watch"] = Watch(to_stderr, [bar, MemoryKept()], bar.evaluation)
                 with training(self.recipe, folder, **how) as trained:
                     if trained.first_process:
                         self._write(trained)

@@ -101,7 +101,8 @@ def _no_weights(folder: Path) -> CheckpointError:
 
 
 def _check_embeddings(config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> None:
-    want = [config.get("vocab_size"), config.get("hidden_size")]
+    width = "word_embed_proj_dim" if config.get("word_embed_proj_dim") else "hidden_size"  # opt may have narrow ones
+    want = [config.get("vocab_size"), config.get(width)]
     if None in want or config.get("quantization_config") or config.get("text_config"):
         return
     for name, tensor in tensors.items():
@@ -109,5 +110,5 @@ def _check_embeddings(config: Mapping[str, Any], tensors: Mapping[str, Stored]) 
         if name.endswith("embed_tokens.weight") and have != want:
             raise CheckpointError(
                 f"{tensor.file} has embeddings of shape {have}, but config.json says vocab_size={shown(want[0])} and "
-                f"hidden_size={shown(want[1])}: the weights do not belong to this config.json"
+                f"{width}={shown(want[1])}: the weights do not belong to this config.json"
             )

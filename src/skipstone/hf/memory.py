@@ -1,4 +1,4 @@
-"""Where packed weights lie in memory: freed copies given back, and large pages, which are read faster.
+"""Where tensors lie in memory: freed copies given back, or kept for the next, and large pages, which are read faster.
 
 A decode step reads every weight once, in order; the processor fetches ahead only up to the end of a page. With pages of
 2 MB instead of 4 KB a step of a small model takes 6 to 20 % less (docs/lab-log.md). Linux only; nothing is lost where
@@ -18,6 +18,8 @@ _ANONYMOUS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0\s*(?:\[h
 _PAGE = 4096
 _LARGE = 2 << 20
 _MADV_COLLAPSE = 25  # since Linux 6.1; older kernels refuse it
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
+_MOST = 2**31 - 1  # bytes, the most that mallopt takes
 
 
 def give_back() -> None:
@@ -25,6 +27,16 @@ def give_back() -> None:
     trim = getattr(_libc(), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def keep_freed() -> bool:
+    """Keep what is freed for what is allocated next, in the whole process; returns whether the system can.
+
+    glibc gives a large tensor pages of its own and gives them back with it, so that training, which makes the same
+    tensors at each step, has all of them filled with zeros by the kernel each time.
+    """
+    mallopt = getattr(_libc(), "mallopt", None)
+    return mallopt is not None and all(mallopt(*option) for option in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MOST)))
 
 
 def use_large_pages(budget_s: float = 2.0) -> int:

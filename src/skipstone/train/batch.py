@@ -11,6 +11,9 @@ from torch import Tensor
 
 from .data import Row
 
+# model types that make no mask out of position ids
+PACKED_TOGETHER = ("afmoe", "biogpt", "bloom", "gpt_oss", "granitemoehybrid", "opt")
+
 
 def stacked(rows: Sequence[Row]) -> dict[str, Tensor]:
     """[B, N] of each part of the rows."""
@@ -25,8 +28,14 @@ def plain(model: Any) -> Any:
 def run(model: Any, inner: Any, batch: Mapping[str, Tensor]) -> None:
     """Call ``model``, which is ``inner`` or wraps it, for what ``exits`` takes of it: one position has logits.
 
-    Documents packed in a row do not see each other where the model takes position ids: transformers reads it off them.
+    Documents packed in a row do not see each other: transformers reads it off the position ids. In the few types where
+    it does not they are one text to the model, with positions that go on.
     """
     accepted = inspect.signature(inner.forward).parameters
     wanted = {"position_ids": batch["position_ids"], "use_cache": False, "logits_to_keep": 1}
-    model(input_ids=batch["input_ids"], **{name: value for name, value in wanted.items() if name in accepted})
+    if inner.config.get_text_config().model_type in PACKED_TOGETHER:
+        del wanted["position_ids"]
+    named = {name for name in wanted if name in accepted}
+    if any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
+        named.add("use_cache")  # some hand it on by no name; with a cache no mask is made out of position ids
+    model(input_ids=batch["input_ids"], **{name: value for name, value in wanted.items() if name in named})

@@ -68,9 +68,10 @@ class Encoder:
         done = ""
         for number, message in enumerate(sample.messages, 1):
             if message["role"] == "assistant":
-                asked = self._rendered(sample.messages[: number - 1], ready=True) if number > 1 else done
-                done = self._add(tokens, labels, (done, asked), learn=False)
                 text = self._rendered(sample.messages[:number])
+                earlier = sample.messages[: number - 1]
+                asked = self._rendered(earlier, ready=True) if earlier else _before(text, message["content"])
+                done = self._add(tokens, labels, (done, asked), learn=False)
                 done = self._add(tokens, labels, (done, text), learn=True)
         return Document(tuple(tokens), tuple(labels), False)
 
@@ -104,3 +105,9 @@ class Encoder:
 
     def _end(self) -> tuple[int, ...]:
         return () if self.tokenizer.eos_id is None else (self.tokenizer.eos_id,)
+
+
+def _before(text: str, content: str) -> str:
+    """What the template itself writes before the first message; all, where the message is not found as it was given."""
+    found = text.find(content.strip())
+    return text[:found] if found >= 0 else text

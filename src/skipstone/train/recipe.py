@@ -190,6 +190,10 @@ def _check_together(recipe: Recipe) -> None:
             f"frozen_layers {recipe.frozen_layers} leaves only the last layer to learn, and last_every "
             f"{recipe.last_every} has it rest: leave out one of them"
         )
+    if recipe.warmup >= recipe.steps:
+        raise UsageError(
+            f"warmup {recipe.warmup} of {recipe.steps} steps leaves none for the full learning rate: give less"
+        )
     if recipe.lora_early_rank and not (recipe.lora_rank and recipe.exits):
         raise UsageError("lora_early_rank is the rank before the last trained exit: give lora_rank and exits too")
     if recipe.adapter and not recipe.lora_rank:

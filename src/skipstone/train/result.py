@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..errors import TrainingError
 from ..hf.adapters import BASE
 from ..hf.quiet import quiet
 from ..hf.tokenizer import HFTokenizer
@@ -64,14 +65,17 @@ class Trained:
         (folder / "agreement.svg").write_text(agreement_svg(self.before, self.after, self.exits))
 
     def _as_stored(self) -> None:
-        """Rounds what was trained to the recipe's type; of an adapter that is the adapter alone, frozen layers too."""
+        """Rounds what was trained to the recipe's type; of an adapter that is the adapter alone, frozen layers too.
+
+        Raises TrainingError where a weight is too large for it.
+        """
         dtype = getattr(torch, self.about["recipe"]["stored"])
-        if not hasattr(self.model, "peft_config"):
-            self.model.to(dtype)
-            return
+        adapter = hasattr(self.model, "peft_config")
         for name, weight in self.model.named_parameters():
-            if "lora_" in name:
-                weight.data = weight.data.to(dtype)
+            if "lora_" in name or not adapter:
+                weight.data = _rounded(name, weight.data, dtype)
+        if not adapter:
+            self.model.to(dtype)  # buffers too
 
     def report(self) -> dict[str, Any]:
         """Settings and figures; ``last_layer`` is what training cost the whole model."""
@@ -87,3 +91,13 @@ class Trained:
         settings = json.loads(file.read_text())
         settings.update({EXITS: list(self.exits), **self.base.settings()})
         file.write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def _rounded(name: str, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    rounded = weight.to(dtype)
+    if not rounded.isfinite().all():
+        raise TrainingError(
+            f"{name} has weights that are infinite as {dtype}: nothing was written; the same command with --resume and "
+            "stored float32 only evaluates and writes"
+        )
+    return rounded

@@ -169,11 +169,12 @@ class _Run:
                 self.trainer.train(resume_from_checkpoint=None if self.checkpoint is None else str(self.checkpoint))
         except TrainingError as error:
             stopped = self.trainer.state.global_step + 1
-            raise TrainingError(f"{error}; stopped at step {stopped}, {self._kept()}") from error
+            on = ", which can be the adapter of a new run" if self.recipe.lora_rank and self.place.last() else ""
+            raise TrainingError(f"{error}; stopped at step {stopped}, {self._kept()}{on}") from error
         except (UsageError, StoreError):
             raise
         except (Exception, CheckpointException) as error:  # the latter is of checkpoints in parts, and no Exception
-            if self.checkpoint is not None and not self.trainer.begun and not out_of_memory(error):
+            if self.checkpoint is not None and self._unread(error) and not out_of_memory(error):
                 raise self.place.damaged(self.checkpoint, reason(error)) from error
             if not any(word in str(error) for word in _TORCH_CANNOT_WRITE):
                 raise
@@ -182,6 +183,11 @@ class _Run:
             raise StoreError(
                 f"a checkpoint could not be written to {self.place.path}: free some space on the disk, {kept}"
             ) from error
+
+    def _unread(self, error: BaseException) -> bool:
+        """Whether it is the checkpoint's fault; Trainer reads its own state, which is JSON, before anything else."""
+        told = isinstance(error, ValueError | KeyError) and self.trainer.state.global_step == 0
+        return self.trainer.reading or told
 
     def _about(self) -> dict[str, Any]:
         data = {"rows": len(self.data), "samples": self.data.samples, "empty": self.data.empty}

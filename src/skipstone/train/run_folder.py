@@ -24,8 +24,10 @@ from .sharded import finite
 
 _WHOLE = "complete"  # written last: a checkpoint without it was killed while it was written
 
+_FILES = ("recipe.json", "facts.json", "before.json", "log.jsonl")
+
 # what may differ between a run and its continuation: none of it changes the weights
-_FREE = ("save_every", "log_every", "output", "model")
+_FREE = ("save_every", "log_every", "output", "model", "stored")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class RunFolder:
         Raises UsageError where there is a run already that is not to be resumed, or is one of another recipe.
         """
         if self.last() is None:
+            self._check_ours()
             self._begin(recipe, facts)
             return None
         if not resume:
@@ -75,6 +78,7 @@ class RunFolder:
             )
         self._check_same(recipe)
         self._check_facts(facts)
+        self._read("before.json", needed=True)  # what was trained cannot tell how it began
         self.before()
         found = self._clean()
         if found is not None and (lost := _lost(found)):
@@ -142,6 +146,12 @@ class RunFolder:
         write(self.path / "recipe.json", recipe.to_json())
         write(self.path / "facts.json", facts)
 
+    def _check_ours(self) -> None:
+        """Checkpoints alone may be another program's, and are not to be lost."""
+        found = next(self._checkpoints(), None)
+        if found is not None and not any((self.path / name).exists() for name in _FILES):
+            raise UsageError(f"{found} is no checkpoint of this program: choose another output, or move it away")
+
     def _forget(self) -> None:
         """What is left of a run whose recipe is gone; other files in a folder of that name are not ours."""
         for path in self._checkpoints():
@@ -196,7 +206,10 @@ class Keeper(TrainerCallback):
 
         PartialState().wait_for_everyone()  # other ranks write parts of their own
         if not finite(kwargs["model"].parameters(), args.device):  # what is no good state is not kept as one
-            raise TrainingError(f"weights after step {state.global_step} are not finite: lower the learning rate")
+            raise TrainingError(
+                f"weights after step {state.global_step} are not finite: begin anew with a lower learning rate and "
+                "another output"
+            )
         if state.is_world_process_zero:
             mark_whole(self._folder.path / f"checkpoint-{state.global_step}")
 

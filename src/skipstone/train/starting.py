@@ -22,6 +22,7 @@ from ..hf.quiet import quiet
 from ..hf.reason import told_as
 from ..hf.tokenizer import HFTokenizer
 from ..hf.weights import load_weights
+from .batch import PACKED_TOGETHER
 from .recipe import Recipe
 
 
@@ -49,8 +50,14 @@ def check_fit(recipe: Recipe, config: Any, tokenizer: HFTokenizer) -> None:
 
 
 def doubts(folder: Path, tokenizer: HFTokenizer) -> Iterator[str]:
-    """Where tokenizer and config.json name other special tokens, a line each: some models mean it."""
+    """Where tokenizer and config.json name other special tokens, a line each: some models mean it.
+
+    And where texts of a row see each other.
+    """
     settings = read_json(folder / "config.json")
+    if settings.get("model_type") in PACKED_TOGETHER:
+        kind = settings["model_type"]
+        yield f"model type {kind} cannot keep texts of a row apart: each sees those before it"
     inner = settings.get("text_config")
     settings = {**settings, **(inner if isinstance(inner, dict) else {})}
     for name in ("bos_token_id", "eos_token_id"):

@@ -45,12 +45,8 @@ class LayerSkipTrainer(Trainer):
         self.model_accepts_loss_kwargs = True  # whatever the model does, our loss takes the number of labels
         self.tally = Tally()
         self._objective = objective
+        self.reading = False  # a checkpoint; stays so where it could not be read
         self._place = Place(-1, 0)
-
-    @property
-    def begun(self) -> bool:
-        """Whether a first loss was asked for: all of a checkpoint has been read then."""
-        return self._place.step >= 0
 
     def compute_loss(
         self,
@@ -82,10 +78,22 @@ class LayerSkipTrainer(Trainer):
 
         What Trainer does with them leaves out, without a word, what it does not find. Adapters and parts are its own.
         """
+        self.reading = True
         if self.is_fsdp_enabled or not isinstance(self.model, PreTrainedModel):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
         else:
             self.model.load_state_dict(loaded(Path(resume_from_checkpoint)).state_dict())
+        self.reading = False
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        self.reading = True
+        super()._load_optimizer_and_scheduler(checkpoint)
+        self.reading = False
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        self.reading = True
+        super()._load_rng_state(checkpoint)
+        self.reading = False
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         """With the labels of this process since the last time, as ``tokens``, and each exit's mean loss over them."""
@@ -109,8 +117,8 @@ class _FiniteGradients(TrainerCallback):
         gradients = [weight.grad for weight in kwargs["model"].parameters() if weight.grad is not None]
         if not finite(gradients, args.device):
             raise TrainingError(
-                f"gradients at step {state.global_step + 1} are not finite: lower the learning rate, or look for "
-                "weights and inputs that are not finite"
+                f"gradients at step {state.global_step + 1} are not finite: begin anew with a lower learning rate and "
+                "another output, or look for weights and inputs that are not finite"
             )
 
 

@@ -21,6 +21,7 @@ from .trial import Trial
 
 _PLAIN, _DYNAMIC = "plain", "dynamic"
 _COURSE = 64  # tokens to a line of the table over time
+_MANY = 3  # exits to compare with at most
 
 
 def part(trial: Trial) -> Part:
@@ -69,7 +70,7 @@ Arms = Mapping[str, Arm]
 
 
 def _arms(model: LanguageModel, trial: Trial, lab: Lab) -> dict[str, Arm]:
-    exits = trial.checkpoint.exits or (max(model.network.num_layers // 4, 1),)
+    exits = _compared(model, trial, lab)
     dynamic: Any = make_drafter("exit", model.network)
     dynamic.trained_for(trial.checkpoint.exits)
     fixed = [
@@ -81,6 +82,12 @@ def _arms(model: LanguageModel, trial: Trial, lab: Lab) -> dict[str, Arm]:
     drafters: dict[str, Drafter] = {_PLAIN: make_drafter("none", model.network), _DYNAMIC: dynamic}
     drafters |= {spec: make_drafter(spec, model.network) for spec in fixed}
     return {name: Arm(Stream(model.network, each, model.costs, lab.clock)) for name, each in drafters.items()}
+
+
+def _compared(model: LanguageModel, trial: Trial, lab: Lab) -> tuple[int, ...]:
+    """Exits of the fixed settings: where many were trained, the one found fastest; each takes the whole stream."""
+    trained = trial.checkpoint.exits or (max(model.network.num_layers // 4, 1),)
+    return trained if len(trained) <= _MANY else (trial.setting(lab).exit,)
 
 
 def _ratio(arms: Arms, over: str, name: str, kind: str | None) -> Estimate:
