@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     given.output.mkdir(parents=True)
     shutil.copy(next(iter(shares)) / CONFIG, given.output)
     save_file(averaged(adapters, shares), given.output / WEIGHTS, metadata={"format": "pt"})
+    shutil.copymode(given.output / CONFIG, given.output / WEIGHTS)  # save_file keeps all others from reading it
 
 
 def added_up(given: Sequence[str]) -> dict[Path, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 from pathlib import Path
 
 import torch
@@ -38,6 +39,7 @@ def main() -> None:
     given.output.mkdir(parents=True)
     (given.output / CONFIG).write_text(json.dumps(config, indent=2))
     save_file(weights, given.output / WEIGHTS, metadata={"format": "pt"})
+    shutil.copymode(given.output / CONFIG, given.output / WEIGHTS)  # save_file keeps all others from reading it
 
 
 def _grown(name: str, weight: torch.Tensor, was: int, rank: int) -> torch.Tensor:

@@ -22,7 +22,7 @@ def part(trial: Trial) -> Part:
         Figure("exits", "choices of each exit equal to the last layer's, of 1: by text, before and after, exit"),
         Figure("last_layer_loss_before", "loss of the last layer by text, of the model the checkpoint started from"),
         Figure("last_layer_loss_after", "the same of the checkpoint"),
-        Figure("wikitext_loss_before", "that on text of a kind the checkpoint was not trained on"),
+        Figure("wikitext_loss_before", "that on WikiText-2, text of a kind that few train for exits on"),
         Figure("wikitext_loss_after", "what training cost there"),
     )
     return Part("exits", figures, partial(run, trial))
