@@ -26,7 +26,7 @@ MATHS, DOCS, DOC_LETTERS = 3600, 150, 6000
 MORE_MATHS, MORE_STORIES, MORE_DOCS = 2000, 750, 70  # of the second part, those of maths and documents all new
 LAST_MATHS, LAST_STORIES, LAST_DOCS = 1100, 300, 40  # of the third, beside what write_own.py has made; maths new again
 BROAD_STORIES, BROAD_DOCS = 200, 80  # of recipe_broad.toml, most of it general text; what maths there are left
-# of recipe_wide.toml, beside own texts and Wikipedia; all of it seen before
+# of recipe_wide.toml, beside own texts and Wikipedia; nearly all of it seen before
 WIDE_MATHS, WIDE_STORIES, WIDE_ASKED, WIDE_LETTERS, WIDE_NEWS_LETTERS = 1100, 260, 150, 1200, 3000
 
 

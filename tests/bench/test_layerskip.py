@@ -23,7 +23,7 @@ from skipstone.bench.efficiency.lab import Lab
 from skipstone.bench.efficiency.models import RealModels
 from skipstone.bench.efficiency.part import CannotMeasure
 from skipstone.bench.efficiency.report import Report, run_parts
-from skipstone.bench.layerskip import decoding
+from skipstone.bench.layerskip import decoding, dynamic
 from skipstone.bench.layerskip.checkpoint import OURS, Checkpoint, checkpoint_of
 from skipstone.bench.layerskip.judged import Judged
 from skipstone.bench.layerskip.registry import parts
@@ -276,3 +276,13 @@ def test_a_script_of_the_checkpoint_names_what_its_folder_lacks_before_it_loads_
         runpy.run_path(str(file), run_name="__main__")
     assert re.match(rf"error: .* lacks tinystories_train.*; needed are gsm8k_train.*{last}", str(ended.value.code))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("trained", "compared"), [((), (1,)), ((2, 3), (2, 3)), ((2, 3, 4, 5), (3,))])
+def test_of_many_trained_exits_the_stream_is_decoded_with_the_fastest_alone(
+    trained: tuple[int, ...], compared: tuple[int, ...]
+) -> None:
+    trial: Any = SimpleNamespace(checkpoint=Checkpoint("c", "b", trained), setting=lambda lab: Setting(3, 1))
+    model: Any = SimpleNamespace(network=SimpleNamespace(num_layers=4))
+    lab: Any = None
+    assert dynamic._compared(model, trial, lab) == compared

@@ -164,6 +164,7 @@ def test_rows_spread_over_a_text_are_at_even_distances_and_no_more_than_there_ar
 def test_of_a_chat_that_the_assistant_opens_the_templates_own_words_are_not_predicted(
     tmp_path: Path, tokenizer: HFTokenizer
 ) -> None:
-    messages = [{"role": "assistant", "content": "welcome"}, *HELLO["messages"]]
-    rows = read_rows([_jsonl(tmp_path, {"messages": messages})], tokenizer, 64, 0)
-    assert _learnt(rows, tokenizer) == "welcomeyes"
+    for said in ("welcome", "assistant", ""):
+        messages = [{"role": "assistant", "content": said}, *HELLO["messages"]]
+        rows = read_rows([_jsonl(tmp_path, {"messages": messages})], tokenizer, 64, 0)
+        assert _learnt(rows, tokenizer) == f"{said}yes"

@@ -44,5 +44,12 @@ def test_weights_too_large_for_what_they_are_stored_in_are_not_written(
 ) -> None:
     trained = train(recipe(stored="float16"), folder)
     trained.model.model.norm.weight.data[0] = 1e5
+    (result := tmp_path / "result").mkdir()
     with pytest.raises(TrainingError, match=r"norm\.weight has weights that are infinite as .*stored float32"):
-        trained.save(tmp_path)
+        trained.save(result)
+    assert not list(result.iterdir())
+
+
+def test_a_run_that_ended_may_be_written_in_another_type(recipe: Callable[..., Recipe], folder: Path) -> None:
+    train(recipe(stored="float16"), folder)
+    assert train(recipe(stored="float32"), folder, resume=True).report()["recipe"]["stored"] == "float32"

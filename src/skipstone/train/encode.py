@@ -109,5 +109,5 @@ class Encoder:
 
 def _before(text: str, content: str) -> str:
     """What the template itself writes before the first message; all, where the message is not found as it was given."""
-    found = text.find(content.strip())
+    found = text.rfind(content.strip())  # a template's own words may hold it too
     return text[:found] if found >= 0 else text

@@ -169,7 +169,8 @@ class _Run:
                 self.trainer.train(resume_from_checkpoint=None if self.checkpoint is None else str(self.checkpoint))
         except TrainingError as error:
             stopped = self.trainer.state.global_step + 1
-            on = ", which can be the adapter of a new run" if self.recipe.lora_rank and self.place.last() else ""
+            good = self.place.last(before=self.trainer.state.global_step)
+            on = ", which can be the adapter of a new run" if self.recipe.lora_rank and good else ""
             raise TrainingError(f"{error}; stopped at step {stopped}, {self._kept()}{on}") from error
         except (UsageError, StoreError):
             raise
@@ -186,7 +187,7 @@ class _Run:
 
     def _unread(self, error: BaseException) -> bool:
         """Whether it is the checkpoint's fault; Trainer reads its own state, which is JSON, before anything else."""
-        told = isinstance(error, ValueError | KeyError) and self.trainer.state.global_step == 0
+        told = isinstance(error, ValueError | KeyError | TypeError) and self.trainer.state.global_step == 0
         return self.trainer.reading or told
 
     def _about(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from .sharded import finite
 
 _WHOLE = "complete"  # written last: a checkpoint without it was killed while it was written
 
-_FILES = ("recipe.json", "facts.json", "before.json", "log.jsonl")
+_OURS = ("facts.json", "before.json")  # files of names that few others have
 
 # what may differ between a run and its continuation: none of it changes the weights
 _FREE = ("save_every", "log_every", "output", "model", "stored")
@@ -149,7 +149,7 @@ class RunFolder:
     def _check_ours(self) -> None:
         """Checkpoints alone may be another program's, and are not to be lost."""
         found = next(self._checkpoints(), None)
-        if found is not None and not any((self.path / name).exists() for name in _FILES):
+        if found is not None and not any((self.path / name).exists() for name in _OURS):
             raise UsageError(f"{found} is no checkpoint of this program: choose another output, or move it away")
 
     def _forget(self) -> None:

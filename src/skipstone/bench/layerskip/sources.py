@@ -73,7 +73,7 @@ class Sources:
         return self._content(_WIKITEXT)
 
     def held_out(self, tokenizer: HFTokenizer) -> dict[str, list[str]]:
-        """By name; the first two are of the kinds trained on, the last is not."""
+        """By name; the first two are of the kinds trained on, the last is not, but for prose of its subjects."""
         stories, wikitext = self.held_out_stories(), [self.wikitext()]
         return {"maths": self.held_out_maths(tokenizer), "stories": stories, "wikitext": wikitext}
 
