@@ -41,10 +41,12 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 assert memory.keep_freed()
-torch.ones(16 << 20)  # 64 MB
+for _ in range(40):  # what is cut off for alignment keeps freed blocks apart at first
+    torch.ones(16 << 20)  # 64 MB: more than glibc keeps by itself
 before = faults()
-torch.ones(16 << 20)
-assert faults() - before < 1000, faults() - before  # of 16,384 pages
+for _ in range(10):
+    torch.ones(16 << 20)
+assert faults() - before < 3 * 16384, faults() - before  # pages
 """
 
 linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="not Linux")
