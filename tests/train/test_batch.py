@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from zoo import FIRST, VOCAB, ZOO, built
+from zoo import FIRST, VOCAB, ZOO, network
 
 from skipstone.errors import SkipstoneError
 from skipstone.train.batch import PACKED_TOGETHER, run
@@ -17,7 +17,7 @@ APART = [name for name in FIRST if ZOO[name].model_type not in PACKED_TOGETHER]
 
 def _second(name: str, first: list[int]) -> Tensor:
     """[1, n, H] behind the last layer, of the document that follows ``first`` in a row."""
-    model = built(name).model
+    model = network(name).model
     tokens = torch.tensor([[*first, *((3 + 11 * n) % VOCAB for n in range(LENGTH - FIRST_LENGTH))]])
     positions = torch.tensor([[*range(FIRST_LENGTH), *range(LENGTH - FIRST_LENGTH)]])
     try:
