@@ -12,7 +12,7 @@ _SETTLED = 2  # steps after which nothing new is allocated
 
 
 class MemoryKept(TrainerCallback):
-    """Of the first process, which does nothing else. Steps take less time (docs/lab-log.md); numbers stay the same."""
+    """Of the first process, which does nothing else. What it is worth: docs/lab-log.md. Numbers stay the same."""
 
     def __init__(self) -> None:
         self._steps = 0

@@ -19,7 +19,7 @@ _PAGE = 4096
 _LARGE = 2 << 20
 _MADV_COLLAPSE = 25  # since Linux 6.1; older kernels refuse it
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
-_MOST = 2**31 - 1  # bytes: what mallopt takes is an int; -1, which should mean never, does not
+_MOST = 2**31 - 1  # bytes, the most that an int of mallopt holds
 
 
 def give_back() -> None:
