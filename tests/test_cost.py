@@ -1,5 +1,6 @@
 """Steps cost the sum of their parts, and what they really took corrects the sum."""
 
+import dataclasses
 import json
 import random
 import statistics
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from skipstone.cost import CostModel, CostTable, Step, expected_tokens, speedup
 from skipstone.curve import Curve, Surface
-from skipstone.errors import UsageError
+from skipstone.errors import PlanError, UsageError
 from skipstone.plan import LayerPlan
 
 L = 6
@@ -128,6 +129,20 @@ def test_times_no_clock_can_have_shown_are_left_out(step, ms):
     for _ in range(20):
         model.observe(step, ms)
     assert model.ms(step) == SIMPLE.ms(step)
+
+
+def test_a_time_that_is_nothing_beside_the_predicted_one_is_left_out():
+    slow = CostModel(dataclasses.replace(SIMPLE, row=1e300))
+    step = Step(FULL, 1, rows=2)
+    slow.observe(step, 1e-300)
+    assert slow.ms(step) == slow.table.ms(step)
+    assert CostModel.from_json(slow.to_json()).ms(step) == slow.ms(step)
+
+
+@pytest.mark.parametrize("plan", [LayerPlan.full(L + 1), LayerPlan.rest(2, 30)])
+def test_a_plan_of_more_layers_than_were_measured_is_refused(plan):
+    with pytest.raises(PlanError, match=f"the plan has {plan.stop} layers and these are the costs of {L}"):
+        CostModel(SIMPLE).step_ms(plan, 1)
 
 
 @given(TABLES, st.lists(st.tuples(STEPS, st.floats(0.01, 100)), max_size=10), STEPS)

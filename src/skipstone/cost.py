@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from .correction import Correction
 from .curve import Curve, Surface
-from .errors import UsageError
+from .errors import PlanError, UsageError
 from .plan import LayerPlan
 
 FORMAT = 1
@@ -68,6 +68,8 @@ class CostTable:
                 f"a cost table of {self.layers} layers, {self.vocab_size} words and {self.row} ms a row was given: "
                 "use 1 or more layers and words, and a finite time of 0 or more"
             )
+        if not (math.isfinite(self.spread) and self.spread >= 1):
+            raise UsageError(f"a cost table has spread {self.spread}: times are 1 or more times their shortest")
 
     def ms(self, step: Step) -> float:
         """Milliseconds of a step; the sum of its parts."""
@@ -82,6 +84,11 @@ class CostTable:
             + (ran - len(plan.skip_mlp)) * self.mlp(tokens)
             + self._head(step)
         )
+
+    @property
+    def plain_ms(self) -> float:
+        """Milliseconds of a plain step."""
+        return self.ms(Step(LayerPlan.full(self.layers), 1))
 
     @property
     def calm(self) -> bool:
@@ -132,7 +139,15 @@ class CostModel:
         context: int = TYPICAL_CONTEXT,
         head: bool | int = True,
     ) -> float:
-        """Milliseconds of the step with these fields."""
+        """Milliseconds of the step with these fields.
+
+        Raises PlanError for a plan beyond the measured model's layers.
+        """
+        if plan.stop > self.table.layers:
+            raise PlanError(
+                f"the plan has {plan.stop} layers and these are the costs of {self.table.layers}: "
+                "give a plan of that model"
+            )
         return self.ms(Step(plan, nodes, rows, context, head))
 
     def ms(self, step: Step) -> float:
@@ -141,8 +156,9 @@ class CostModel:
     def observe(self, step: Step, ms: float) -> None:
         """Learn that a step took ``ms``. What no clock can have shown (0, not finite) is left out."""
         predicted = self.table.ms(step)
-        if predicted > 0 and ms > 0 and math.isfinite(ms):
-            self.correction.add(_bucket(step), ms / predicted)
+        ratio = ms / predicted if predicted > 0 else 0.0
+        if ratio > 0 and math.isfinite(ratio):
+            self.correction.add(_bucket(step), ratio)
 
     def draft_ratio(
         self, draft: LayerPlan, rows: int = 1, context: int = TYPICAL_CONTEXT, head: bool | int = True

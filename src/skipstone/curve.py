@@ -60,5 +60,5 @@ def _slope(at: Sequence[float], values: Sequence[float], right: int) -> float:
 def _check_grid(at: Sequence[float], values: int) -> None:
     if not at or len(at) != values:
         raise UsageError(f"a curve of {len(at)} points has {values} values: give 1 or more points, each a value")
-    if not all(a < b for a, b in pairwise(at)):
-        raise UsageError(f"a curve is measured at {list(at)}: sort the points, each once")
+    if not (all(map(math.isfinite, at)) and all(a < b for a, b in pairwise(at))):
+        raise UsageError(f"a curve is measured at {list(at)}: sort the points, finite numbers, each once")

@@ -304,14 +304,30 @@ def test_a_child_that_fails_gives_the_last_line_it_said() -> None:
         memory.child(["timeit", "-n", "1", "import time; time.sleep(9)"], slow)
 
 
+class Online(TinyModels):
+    where: dict[str, Any] = {"model": "no such model", "cache": None, "offline": False}  # noqa: RUF012
+
+
 def test_rivals_come_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CannotMeasure, match="--rivals"):
         economize.run(tiny_lab())
     asked: list[str] = []
     monkeypatch.setattr(economize, "_fetch", lambda folder: asked.append(folder.name))
     monkeypatch.setattr(economize, "child", lambda arguments, lab, environment: {"speedup": 1.5})
-    found = economize.run(replace(tiny_lab(), rivals=True, cache=tmp_path))
+    found = economize.run(replace(tiny_lab(Online()), rivals=True, cache=tmp_path))
     assert (asked, found["economize_speedup"]) == (["economize-0.3.2"], 1.5)
+
+
+def test_rivals_are_not_fetched_offline_and_used_where_they_were_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(economize, "_fetch", lambda folder: pytest.fail("fetched"))
+    monkeypatch.setattr(economize, "child", lambda arguments, lab, environment: {"speedup": 1.5})
+    lab = replace(tiny_lab(), rivals=True, cache=tmp_path)
+    with pytest.raises(CannotMeasure, match=r"economize==0\.3\.2 is not in .*, and --offline forbids fetching it"):
+        economize.run(lab)
+    (tmp_path / "rivals" / "economize-0.3.2").mkdir(parents=True)
+    assert economize.run(lab)["economize_speedup"] == 1.5
 
 
 def test_a_rival_that_cannot_be_fetched_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +337,7 @@ def test_a_rival_that_cannot_be_fetched_leaves_nothing_behind(tmp_path: Path, mo
 
     monkeypatch.setattr(economize, "_install", refuse)
     with pytest.raises(CannotMeasure, match="cannot be fetched"):
-        economize.run(replace(tiny_lab(), rivals=True, cache=tmp_path))
+        economize.run(replace(tiny_lab(Online()), rivals=True, cache=tmp_path))
     assert list((tmp_path / "rivals").iterdir()) == []
 
 

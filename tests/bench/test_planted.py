@@ -10,6 +10,7 @@ import torch
 
 from skipstone.bench.planted import PlantedModel, Shape, exit_form, grown_model, moved, skip_form
 from skipstone.bench.planted.idle import Sublayers, hidden_places, last_matrices
+from skipstone.bench.planted.model import planted_skip
 from skipstone.draft.skip import SkipDrafter
 from skipstone.engine import Engine
 from skipstone.errors import UsageError
@@ -125,6 +126,41 @@ def test_moving_the_idle_layers_changes_the_best_plan_and_not_the_text() -> None
     network = wide(there)
     assert drafted(network, there.spec(4))[1].acceptance_rate == 1
     assert drafted(network, planted.spec(4))[1].acceptance_rate < 1
+
+
+MIXED = {
+    "qwen2": {
+        "use_sliding_window": True,
+        "sliding_window": 3,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention", "full_attention"],
+    },
+    "smollm3": {"no_rope_layers": [1, 0, 1, 1]},
+}
+KINDS = {"qwen2": ("layer_types", "layer_type"), "smollm3": ("no_rope_layers", "use_rope")}
+
+
+@pytest.mark.parametrize("model_type", MIXED)
+def test_moved_layers_take_their_kind_of_attention_along(model_type: str) -> None:
+    planted = grown_model(tiny_model(model_type, layers=4, **MIXED[model_type]), 4, seed=0)
+    before = logits(planted.model)
+    there = moved(planted, seed=5)
+    assert there.best != planted.best
+    assert torch.equal(logits(there.model), before)
+    attentions = [layer.self_attn for layer in there.model.model.layers]
+    assert [attention.layer_idx for attention in attentions] == list(range(8))
+    kinds, attribute = KINDS[model_type]
+    assert [getattr(attention, attribute) for attention in attentions] == getattr(there.model.config, kinds)
+    with_cache = there.model.generate(torch.tensor([PROMPT]), max_new_tokens=8, do_sample=False, pad_token_id=0)
+    assert with_cache[0, len(PROMPT) :].tolist() == drafted(fit(there.model)[0], "none", 8)[0]
+
+
+@pytest.mark.parametrize("model_type", MIXED)
+def test_sublayers_of_unlike_layers_cannot_be_moved_apart(model_type: str) -> None:
+    planted = planted_skip(tiny_model(model_type, layers=4, **MIXED[model_type]), Sublayers(attn={1}, mlp={2}), 0.0)
+    before = logits(planted.model)
+    with pytest.raises(UsageError, match="move whole layers"):
+        moved(planted, seed=5)
+    assert torch.equal(logits(planted.model), before)
 
 
 def test_moved_sublayers_still_have_a_best_plan() -> None:

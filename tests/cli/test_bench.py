@@ -61,6 +61,20 @@ def test_a_model_that_is_not_there_leaves_the_planted_figures(run: Run, tmp_path
     assert report["planted_exit_speedup"] > 0
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_where_nothing_was_measured_the_report_ends_in_an_error(run: Run, tmp_path: Path, form: list[str]) -> None:
+    result = run("bench", "efficiency", "--quick", *form, "--model", tmp_path / "none", "--only", "verify")
+    assert result.code == 2
+    assert "verify6_float32" in result.out
+    assert_says(result.err.splitlines()[-1], r"^error: nothing was measured: .*none")
+
+
+def test_a_benchmark_of_what_was_not_allowed_measured_nothing(run: Run, folder: Path) -> None:
+    result = run("bench", "efficiency", "--quick", "--json", "--model", folder, "--only", "economize")
+    assert result.code == 2
+    assert_says(result.err.splitlines()[-1], r"nothing was measured: .*--rivals")
+
+
 def test_unknown_figures_are_named_with_those_there_are(run: Run) -> None:
     error = run("bench", "efficiency", "--only", "planted").error
     assert_says(error, 'no part or figure "planted"')
@@ -109,7 +123,9 @@ def test_data_that_are_not_there_are_why_figures_are_absent(run: Run, folder: Pa
     result = run(
         "bench", "layerskip", "--quick", "--checkpoint", folder, "--base", folder, "--data", tmp_path, "--only", "exits"
     )
+    assert result.code == 2
     assert_says(result.out, r"exits +absent .*cannot be read")
+    assert_says(result.err.splitlines()[-1], r"nothing was measured: .*cannot be read")
 
 
 def test_the_miniature_is_told_as_a_table_and_written(run: Run, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_rows_bring_their_own_tokens_and_take_them_along() -> None:
     assert drafter.head._texts == {}
 
 
-@pytest.mark.parametrize("head", ["", "none", "-4", "0", "4.5"])
-def test_a_head_there_is_not_is_refused(head: str) -> None:
-    with pytest.raises(UsageError, match="use auto, full or a number"):
+@pytest.mark.parametrize("head", ["", "none", "-4", "0", "4.5", "1000000000"])
+def test_a_head_there_is_not_is_refused_with_the_limit(head: str) -> None:
+    with pytest.raises(UsageError, match="use auto, full or how many tokens, 1 to 999999999"):
         SkipDrafter.Options(plan="uniform", head=head)

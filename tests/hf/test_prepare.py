@@ -122,6 +122,21 @@ def test_weights_that_lose_digits_are_told() -> None:
     assert "not every weight survives" in ready.notes[0]
 
 
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("part", ["model.layers.2.mlp.down_proj", "lm_head"])
+def test_weights_too_large_for_float16_are_refused_before_packing(
+    part: str, tied: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    large = model("llama", half=False, tie_word_embeddings=tied)
+    with torch.no_grad():
+        large.get_submodule(part).weight[-1, -1] = -1e6
+    said = r"weights float16 cannot hold weights up to 1e\+06: use weights auto or float32"
+    with pytest.raises(UsageError, match=said):
+        prepare(large, "float16")
+    assert "out of range" not in capfd.readouterr().err
+    assert prepare(large).network.weights == "float32"
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_what_is_not_float32_is_not_packed(dtype: torch.dtype) -> None:
     other = tiny_model("llama", layers=2, dtype=dtype)

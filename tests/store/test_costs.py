@@ -32,6 +32,21 @@ def edited(**changes):
     return lambda text: json.dumps({**json.loads(text), **changes})
 
 
+def edited_table(**changes):
+    return edited(table={**TABLE.to_json(), **changes})
+
+
+def times(value, first_point=1):
+    return {"at": [first_point, 32], "values": [value, value]}
+
+
+def surface(value):
+    return {"at": [1], "curves": [{"at": [0], "values": [value]}]}
+
+
+NO_TIME = {"overhead": surface(0), "attention": times(0), "mlp": times(0), "head": surface(0), "row": 0}
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -44,6 +59,11 @@ def edited(**changes):
         edited(key="another"),
         edited(table=None),
         edited(table={"format": 1}),
+        edited_table(**NO_TIME),
+        edited_table(attention=times(1e308)),
+        edited_table(spread=float("nan")),
+        edited_table(spread=-5),
+        edited_table(mlp=times(2, first_point=float("-inf"))),
     ],
 )
 def test_a_damaged_file_is_told_and_set_aside(tmp_path, told, damage):

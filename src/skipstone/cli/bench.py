@@ -63,7 +63,7 @@ def efficiency(
     chosen = select(only or [], known)
     models = RealModels(model, cache, offline)
     effort = Effort.quick() if quick else Effort()
-    lab = Lab(models, effort, tell, rivals=rivals and not offline, cache=cache)
+    lab = Lab(models, effort, tell, rivals=rivals, cache=cache)
     carry_out(chosen, known, lab, Report(facts(lab)), None if as_json else show)
 
 

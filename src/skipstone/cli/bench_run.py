@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ..errors import UsageError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -30,7 +32,10 @@ def console() -> Console:
 
 
 def carry_out(chosen: Sequence[Part], known: Sequence[Part], lab: Lab, report: Report, show: Show | None) -> None:
-    """Run the chosen parts, then ``show`` the report, or print it as JSON; after an interrupt, what there is of it."""
+    """Run the chosen parts, then ``show`` the report, or print it as JSON; after an interrupt, what there is of it.
+
+    Raises UsageError, after that, where not one figure of the chosen parts was measured.
+    """
     from ..bench.efficiency.report import run_parts
     from .loading import interruptible
 
@@ -42,3 +47,10 @@ def carry_out(chosen: Sequence[Part], known: Sequence[Part], lab: Lab, report: R
             print(json.dumps(report.to_json()))
         else:
             show(report, chosen)
+    _check_measured(chosen, report)
+
+
+def _check_measured(chosen: Sequence[Part], report: Report) -> None:
+    keys = [key for part in chosen for key in part.keys]
+    if keys and all(key in report.absent for key in keys):
+        raise UsageError(f"nothing was measured: {report.absent[keys[0]]}")

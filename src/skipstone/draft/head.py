@@ -18,7 +18,7 @@ from ..drafting import DraftState
 from ..errors import UsageError
 from ..network import Network, for_once
 from ..plan import LayerPlan
-from ..search.preset import is_count
+from ..search.preset import MOST_WORDS, is_count
 from ..telemetry import StepRecord
 
 HELP = "words the draft's head knows: auto, full, or how many"
@@ -32,7 +32,9 @@ _COVERAGE, _ACCEPTANCE = 0.9, 0.7
 def check_head(name: str, head: str) -> None:
     """Raises UsageError for what no head can be."""
     if head not in ("auto", "full") and not is_count(head):
-        raise UsageError(f"{name}: head={head[:40]!r} is not known: use auto, full or a number of tokens from 1 up")
+        raise UsageError(
+            f"{name}: head={head[:40]!r} is not known: use auto, full or how many tokens, 1 to {MOST_WORDS}"
+        )
 
 
 @dataclass

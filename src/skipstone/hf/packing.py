@@ -34,6 +34,12 @@ def all_survive_half(network: HFNetwork) -> bool:
     return all(map(survives_half, few)) and all(survives_half(_matrix(linear)) for linear in linears)
 
 
+def largest_weight(network: HFNetwork) -> float:
+    """The magnitude of the largest weight that packing takes."""
+    ends = (torch.aminmax(_matrix(linear)) for linear in packable(network))
+    return max((max(-float(least), float(most)) for least, most in ends), default=0.0)
+
+
 def pack_modules(network: HFNetwork, kernel: Kernel) -> None:
     """Put packed layers into the model itself: its own blocks then run on them."""
     for layer in network.layers:

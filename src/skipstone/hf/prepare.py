@@ -17,7 +17,7 @@ from .fit import fitted
 from .fused import FusedNetwork
 from .fusible import shared_weights, why_not
 from .network import HFNetwork
-from .packing import all_survive_half, fuse, fuse_lightly, pack_modules
+from .packing import all_survive_half, fuse, fuse_lightly, largest_weight, pack_modules
 from .quantised import own_modules
 from .selfcheck import Probe, tolerance, worst_gap
 
@@ -95,9 +95,16 @@ def _choice(network: HFNetwork, weights: str) -> Choice:
     if kernel.kind == "bfloat16":
         notes.append("weights bfloat16: weights and the numbers that meet them are rounded to 8 bits")
     elif kernel.kind == "float16" and not exact:
+        _check_range(network)
         notes.append("weights float16: not every weight survives, so this is another model, by a little")
     rounded = kernel.kind == "bfloat16" or (kernel.kind == "float16" and not exact)
     return Choice(kernel, tolerance(torch.bfloat16) if rounded else tolerance(network.dtype), notes)
+
+
+def _check_range(network: HFNetwork) -> None:
+    largest = largest_weight(network)
+    if largest > torch.finfo(torch.float16).max:
+        raise UsageError(f"weights float16 cannot hold weights up to {largest:.3g}: use weights auto or float32")
 
 
 def _unpackable(network: HFNetwork) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ..errors import UsageError
 from ..plan import LayerPlan
 
+MOST_WORDS = 999_999_999  # that a vocabulary could have
+
 
 @dataclass(frozen=True, slots=True)
 class ExitPreset:
@@ -39,5 +41,5 @@ class ExitPreset:
 
 
 def is_count(text: str) -> bool:
-    """Whether ``text`` writes a number from 1 up, of words that a vocabulary could have."""
-    return text.isdecimal() and len(text) < 10 and int(text) >= 1
+    """Whether ``text`` writes a number from 1 to ``MOST_WORDS``."""
+    return text.isdecimal() and len(text) <= len(str(MOST_WORDS)) and 1 <= int(text) <= MOST_WORDS

@@ -18,6 +18,7 @@ from .atomic import set_aside, write_json
 from .folders import Folders
 
 FORMAT = 1
+_LONGEST_MS = 1e9  # of a step: eleven days
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -111,7 +112,10 @@ def _table(text: str, key: str) -> CostTable:
     kept = json.loads(text)
     if not isinstance(kept, dict) or kept.get("format") != FORMAT or kept.get("key") != key:
         raise UsageError(f"it is not a cost file of format {FORMAT} for this network")
-    return CostTable.from_json(kept.get("table"))
+    table = CostTable.from_json(kept.get("table"))
+    if not 0 < table.plain_ms < _LONGEST_MS:
+        raise UsageError(f"by it a plain step takes {table.plain_ms:g} ms")
+    return table
 
 
 def _discard(path: Path, progress: Callable[[str], None]) -> None:

@@ -34,6 +34,8 @@ def run(lab: Lab) -> Findings:
         raise CannotMeasure("other libraries are fetched and compared only with --rivals")
     folder = cache_folders(lab.cache).root / "rivals" / _PINNED.replace("==", "-")
     if not folder.is_dir():
+        if lab.models.where.get("offline"):
+            raise CannotMeasure(f"{_PINNED} is not in {folder}, and --offline forbids fetching it")
         _fetch(folder)
     paths = [str(folder), *(path for path in sys.path if path)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

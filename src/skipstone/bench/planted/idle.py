@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from ...errors import UsageError
 
@@ -73,11 +74,30 @@ def silence(model: Any, idle: Sublayers, leak: float = 0.0) -> None:
 
 
 def put_in_order(model: Any, idle: Sublayers, there: Sublayers) -> None:
-    """Move idle sublayers, with their norms, from ``idle`` to ``there``; the busy ones keep their order."""
+    """Move idle sublayers, with their norms, from ``idle`` to ``there``; the busy ones keep their order.
+
+    Whole layers are moved whole. Raises UsageError for single sublayers of layers that differ in kind.
+    """
     layers = list(model.model.layers)
-    _arrange(layers, _ATTN, _order(len(layers), idle.attn, there.attn))
-    _arrange(layers, _MLP, _order(len(layers), idle.mlp, there.mlp))
+    attn, mlp = _order(len(layers), idle.attn, there.attn), _order(len(layers), idle.mlp, there.mlp)
+    if idle.attn == idle.mlp and there.attn == there.mlp:
+        model.model.layers = nn.ModuleList(layers[source] for source in attn)
+        reorder_config(model.config, attn)
+    else:
+        _check_alike(model.config)
+        _arrange(layers, _ATTN, attn)
+        _arrange(layers, _MLP, mlp)
     number_layers(model)
+
+
+def _check_alike(config: Any) -> None:
+    for name in _PER_LAYER:
+        kinds = set(getattr(config, name, None) or ())
+        if len(kinds) > 1:
+            raise UsageError(
+                f"attentions and MLPs cannot be moved apart where layers differ ({name}: "
+                f"{', '.join(sorted(map(str, kinds)))}): move whole layers, or use a model whose layers are alike"
+            )
 
 
 def _order(count: int, idle: frozenset[int], there: frozenset[int]) -> list[int]:

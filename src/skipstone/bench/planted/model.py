@@ -54,6 +54,7 @@ def moved(planted: PlantedModel, seed: int) -> PlantedModel:
     """The same sublayers in the same order, with the idle ones at other places; ``planted.model`` itself is changed.
 
     Where whole layers idle, the text stays that of before. For models whose weights are not packed yet.
+    Raises UsageError where single sublayers idle and layers differ in kind, as in windows.
     """
     idle = planted.idle
     count = planted.num_layers
