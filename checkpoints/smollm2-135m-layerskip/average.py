@@ -8,18 +8,31 @@ OUTPUT is a folder that gets the configuration of the first adapter. An adapter 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+SETTINGS = (  # by which the same factors mean the same
+    "base_model_name_or_path",
+    "r",
+    "lora_alpha",
+    "rank_pattern",
+    "alpha_pattern",
+    "use_rslora",
+    "use_dora",
+    "skipstone_exits",
+)
 Tensors = dict[str, torch.Tensor]
+Config = dict[str, Any]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,15 +45,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         if given.output.exists() or given.output.is_symlink():
             raise ValueError(f"{given.output} exists: choose another OUTPUT, or remove it")
         shares = added_up(given.adapters)
+        check_set_alike({path: read_config(path) for path in shares})
         adapters = {path: read(path) for path in shares}
         check_alike(adapters)
+        average = averaged(adapters, shares)
+        make(given.output)
     except ValueError as error:
         parser.error(str(error))
     if not math.isclose(total := sum(shares.values()), 1, abs_tol=1e-6):
         print(f"the weights sum to {total:g}, not to 1", file=sys.stderr)
-    given.output.mkdir(parents=True)
     shutil.copy(next(iter(shares)) / CONFIG, given.output)
-    save_file(averaged(adapters, shares), given.output / WEIGHTS, metadata={"format": "pt"})
+    save_file(average, given.output / WEIGHTS, metadata={"format": "pt"})
     shutil.copymode(given.output / CONFIG, given.output / WEIGHTS)  # save_file keeps all others from reading it
 
 
@@ -59,13 +74,39 @@ def added_up(given: Sequence[str]) -> dict[Path, float]:
     return shares
 
 
-def read(adapter: Path) -> Tensors:
+def read_config(adapter: Path) -> Config:
     if missing := [name for name in (CONFIG, WEIGHTS) if not (adapter / name).is_file()]:
         raise ValueError(f"{adapter} has no {missing[0]}: give folders of adapters")
     try:
-        return load_file(adapter / WEIGHTS)
+        config = json.loads((adapter / CONFIG).read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{adapter / CONFIG} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{adapter / CONFIG} holds no object: give folders of adapters")
+    return config
+
+
+def check_set_alike(configs: dict[Path, Config]) -> None:
+    (first, wanted), *others = configs.items()
+    for path, config in others:
+        for name in SETTINGS:
+            ours, theirs = wanted.get(name, "absent"), config.get(name, "absent")
+            if ours != theirs:
+                raise ValueError(f"{name} is {theirs} in {path} and {ours} in {first}: give adapters of one lineage")
+
+
+def read(adapter: Path) -> Tensors:
+    try:
+        weights = load_file(adapter / WEIGHTS)
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{adapter / WEIGHTS} cannot be read: {error}") from error
+    if spoilt := infinite(weights):
+        raise ValueError(f"{spoilt[0]} is not finite in {adapter}: train that adapter anew")
+    return weights
+
+
+def infinite(weights: Tensors) -> list[str]:
+    return [name for name, weight in weights.items() if not weight.float().isfinite().all()]
 
 
 def check_alike(adapters: dict[Path, Tensors]) -> None:
@@ -83,7 +124,17 @@ def check_alike(adapters: dict[Path, Tensors]) -> None:
 def averaged(adapters: dict[Path, Tensors], shares: dict[Path, float]) -> Tensors:
     """In float16, as adapters are kept."""
     names = next(iter(adapters.values()))
-    return {name: sum(share * adapters[path][name].float() for path, share in shares.items()).half() for name in names}
+    found = {name: sum(share * adapters[path][name].float() for path, share in shares.items()).half() for name in names}
+    if spoilt := infinite(found):
+        raise ValueError(f"{spoilt[0]} grows beyond float16: give smaller weights")
+    return found
+
+
+def make(output: Path) -> None:
+    try:
+        output.mkdir(parents=True)
+    except OSError as error:
+        raise ValueError(f"{output} cannot be made: {error.strerror}") from error
 
 
 if __name__ == "__main__":
