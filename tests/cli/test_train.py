@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 def test_three_steps_write_a_folder_that_decodes(
     run: Run, folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skipstone.cli.training._USEFUL", 1.1)
+    monkeypatch.setattr("skipstone.cli.training.USEFUL", 1.1)
     out = tmp_path / "trained"
     result = run("train", folder, "--data", data, "--output", out, "--exits", "2,3", *SMALL)
     assert result.code == 0, result.err
@@ -52,6 +52,33 @@ def test_a_recipe_in_a_file_may_be_overridden(run: Run, folder: Path, data: Path
     assert report == json.loads((tmp_path / "out" / "training.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("output", "said"), [("~nobody-has-this/y", "write the path without ~"), ("y" * 300, "choose another --output")]
+)
+def test_an_output_that_no_disk_can_have_is_told(run: Run, output: str, said: str) -> None:
+    result = run("train", "tiny", "--data", "x", "--output", output)
+    assert result.code == 1
+    assert_says(result.error, said)
+
+
+def test_a_recipe_as_windows_saves_it_is_read(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_bytes(b'\xef\xbb\xbf{"steps": 0}')
+    assert_says(run("train", "--config", tmp_path / "recipe.json").error, "lacks model")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"weight_decay": 10**400}, "weight_decay is a number of 401 digits"),
+        ({"data": ["a\0b"]}, "a character that no"),
+    ],
+)
+def test_what_no_number_and_no_name_can_be_is_told(run: Run, tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    names = {"model": "m", "data": ["d"], "output": str(tmp_path / "o")}
+    (tmp_path / "recipe.json").write_text(json.dumps({**names, **given}))
+    assert_says(run("train", "--config", tmp_path / "recipe.json").error, said)
+
+
 def test_toml_is_read_where_python_can(run: Run, tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text('model = "nothing"\ndata = ["a"]\noutput = "b"\nseed = true\n')
     assert_says(run("train", "--config", tmp_path / "recipe.toml").error, "seed is True|Python 3.11")
@@ -67,6 +94,10 @@ def test_toml_is_read_where_python_can(run: Run, tmp_path: Path) -> None:
         (["tiny", "--data", "x"], "lacks output"),
         (["tiny", "--data", "x", "--output", "y", "--exits", "2;3"], "no list of layers: write 4,8"),
         (["tiny", "--data", "x", "--output", "y", "--p-max", "1"], "p_max 1.0 is no dropout probability"),
+        (
+            ["tiny", "--data", "x", "--output", "y", "--steps", "99999999999999999999"],
+            "steps 9{20}: give 1000000000 or less",
+        ),
         (["--config", "nowhere.toml"], "nowhere.toml cannot be read: No such file"),
     ],
 )

@@ -8,11 +8,11 @@ from torch import Tensor
 from zoo import FIRST, VOCAB, ZOO, network
 
 from skipstone.errors import SkipstoneError
-from skipstone.train.batch import PACKED_TOGETHER, run
+from skipstone.train.batch import packed_together, run
 from skipstone.train.forward import exits
 
 FIRST_LENGTH, LENGTH = 4, 9
-APART = [name for name in FIRST if ZOO[name].model_type not in PACKED_TOGETHER]
+APART = [name for name in FIRST if not packed_together(ZOO[name].model_type)]
 
 
 def _second(name: str, first: list[int]) -> Tensor:
@@ -33,6 +33,6 @@ def test_documents_of_a_row_do_not_see_each_other(name: str) -> None:
     torch.testing.assert_close(_second(name, [5, 6, 7, 8]), _second(name, [9, 2, 30, 1]))
 
 
-@pytest.mark.parametrize("name", [name for name in FIRST if ZOO[name].model_type in PACKED_TOGETHER])
+@pytest.mark.parametrize("name", [name for name in FIRST if packed_together(ZOO[name].model_type)])
 def test_the_types_that_are_told_to_pack_together_do(name: str) -> None:
     assert not torch.allclose(_second(name, [5, 6, 7, 8]), _second(name, [9, 2, 30, 1]))

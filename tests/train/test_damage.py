@@ -14,7 +14,8 @@ from transformers import TrainerCallback
 
 from skipstone.errors import CheckpointError, StoreError, UsageError
 from skipstone.train.recipe import Recipe
-from skipstone.train.run import train
+from skipstone.train.run import train, training
+from skipstone.train.run_folder import RunFolder
 from skipstone.train.watch import Watch
 
 
@@ -66,23 +67,84 @@ def test_damage_that_no_size_shows_is_told_too(
         train(recipe(), folder, resume=True)
 
 
-def test_figures_of_the_start_that_are_gone_are_not_those_of_the_middle(
-    recipe: Callable[..., Recipe], folder: Path, stopped: Path
-) -> None:
-    (stopped / "before.json").unlink()
-    with pytest.raises(CheckpointError, match=r"before\.json is damaged .*: remove .*out.run to begin anew"):
-        train(recipe(), folder, resume=True)
-
-
 def test_checkpoints_of_another_program_are_left_alone(
     recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
 ) -> None:
     theirs = tmp_path / "out.run" / "checkpoint-500"
     theirs.mkdir(parents=True)
     for resume in (False, True):
-        with pytest.raises(UsageError, match="checkpoint-500 is no checkpoint of this program: choose another output"):
+        with pytest.raises(UsageError, match="checkpoint-500 is not of this program: choose another output"):
             train(recipe(), folder, resume=resume)
     assert theirs.exists()
+
+
+def test_what_others_keep_in_the_folder_stays(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, stopped: Path
+) -> None:
+    theirs = [stopped / "notes.txt", stopped / "sub" / "x"]
+    theirs[1].parent.mkdir()
+    for each in theirs:
+        each.write_text("precious")
+    with training(recipe(), folder, resume=True):
+        pass
+    RunFolder(stopped).remove()
+    assert [each.read_text() for each in theirs] == ["precious", "precious"]
+    assert sorted(each.name for each in stopped.iterdir()) == ["notes.txt", "sub"]
+
+
+@pytest.mark.parametrize("theirs", ['{"soup": 1}', "soup"])
+def test_a_recipe_of_another_program_is_left_alone(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, theirs: str
+) -> None:
+    (tmp_path / "out.run").mkdir()
+    (tmp_path / "out.run" / "recipe.json").write_text(theirs)
+    with pytest.raises(UsageError, match=r"recipe\.json is not of this program: choose another output"):
+        train(recipe(), folder)
+    assert (tmp_path / "out.run" / "recipe.json").read_text() == theirs
+
+
+def test_a_file_where_checkpoints_are_to_lie_is_named(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out.run").write_text("mine")
+    with pytest.raises(UsageError, match=r"out\.run is no folder.*choose another output"):
+        train(recipe(), folder)
+
+
+def test_a_run_goes_on_with_the_settings_of_the_model_it_began_with(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, stopped: Path
+) -> None:
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    settings = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**settings, "rms_norm_eps": 0.1}))
+    with pytest.raises(UsageError, match="model settings: not what the run"):
+        train(recipe(), other, resume=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: {**told, "exits": told["exits"][:1]},
+        lambda told: {**told, "exits": []},
+        lambda told: {**told, "choices": told["choices"][1:]},
+        lambda told: {**told, "seconds": "x"},
+    ],
+)
+def test_figures_of_the_start_that_cannot_be_are_named(
+    recipe: Callable[..., Recipe], folder: Path, stopped: Path, change: Callable[[Any], Any]
+) -> None:
+    (stopped / "before.json").write_text(json.dumps(change(json.loads((stopped / "before.json").read_text()))))
+    with pytest.raises(CheckpointError, match=r"before\.json is damaged .*: remove .*out.run to begin anew"):
+        train(recipe(), folder, resume=True)
+
+
+def test_a_log_that_is_no_text_is_cut_back_to_what_is(
+    recipe: Callable[..., Recipe], folder: Path, stopped: Path
+) -> None:
+    log = stopped / "log.jsonl"
+    log.write_bytes(log.read_bytes() + b"\xff\xfe\n")
+    train(recipe(), folder, resume=True)
+    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [1, 2, 3, 4]
 
 
 def test_what_goes_wrong_after_a_checkpoint_was_read_is_no_damage(
@@ -101,8 +163,10 @@ def test_a_damaged_file_of_the_run_is_named(
     recipe: Callable[..., Recipe], folder: Path, stopped: Path, name: str
 ) -> None:
     (stopped / name).write_text('{"steps')
-    with pytest.raises(CheckpointError, match=rf"{name} is damaged .*: remove .*out.run to begin anew"):
-        train(recipe(), folder, resume=True)
+    for spoil in (lambda: None, (stopped / name).unlink):
+        spoil()
+        with pytest.raises(CheckpointError, match=rf"{name} is damaged .*: remove .*out.run to begin anew"):
+            train(recipe(), folder, resume=True)
 
 
 def test_a_run_of_before_a_setting_existed_goes_on(recipe: Callable[..., Recipe], folder: Path, stopped: Path) -> None:

@@ -51,6 +51,15 @@ def test_of_a_chat_only_what_the_assistant_says_is_predicted(tmp_path: Path, tok
     assert text.startswith(whole + "<|end|>")
 
 
+def test_an_empty_answer_is_nothing_to_learn_unless_it_calls_a_tool(tmp_path: Path, tokenizer: HFTokenizer) -> None:
+    silent = {"role": "assistant", "content": " "}
+    messages = [*HELLO["messages"], {"role": "user", "content": "and"}, silent]
+    rows = read_rows([_jsonl(tmp_path, {"messages": messages})], tokenizer, 64, 0)
+    assert _learnt(rows, tokenizer) == "yes"
+    called = [*messages[:-1], {**silent, "tool_calls": [{"name": "look"}]}]
+    assert _learnt(read_rows([_jsonl(tmp_path, {"messages": called})], tokenizer, 64, 0), tokenizer) == "yes "
+
+
 def test_a_response_is_predicted_and_its_prompt_is_not(tmp_path: Path, tokenizer: HFTokenizer) -> None:
     rows = read_rows([_jsonl(tmp_path, {"prompt": "why", "response": "so"}, name="d.jsonl.gz")], tokenizer, 16, 0)
     assert _learnt(rows, tokenizer) == "so"

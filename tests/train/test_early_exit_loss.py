@@ -241,7 +241,7 @@ def test_going_backward_twice_gives_the_same_twice():
 def test_a_loss_that_is_not_finite_is_an_error_that_names_the_layer(poison: float):
     hidden = _hidden()
     hidden[3].data[0, 2, 0] = poison
-    with pytest.raises(TrainingError, match=r"after layer 3 is nan: .* learning rate"):
+    with pytest.raises(TrainingError, match=r"exit 4 is nan: .* learning rate"):
         EarlyExitLoss(_head())(hidden, LABELS, WEIGHTS)
 
 

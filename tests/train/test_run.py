@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from skipstone.errors import (
 )
 from skipstone.hf.quiet import quiet
 from skipstone.testing import tiny_network
+from skipstone.train.card import card
 from skipstone.train.recipe import Recipe
 from skipstone.train.result import Trained
 from skipstone.train.run import train
@@ -190,6 +192,7 @@ def test_an_adapter_is_small_and_loads_with_its_base(
     assert (out / "adapter_model.safetensors").is_file()
     assert not (out / "model.safetensors").exists()
     assert "--drafter exit" in (out / "README.md").read_text()
+    assert (out / "README.md").read_text().startswith(f"# {folder.name}, trained")
     assert "More Information Needed" not in (out / "README.md").read_text()
     modes = {(out / name).stat().st_mode for name in ("adapter_model.safetensors", "training.json")}
     assert len(modes) == 1  # who may read the one may read the other
@@ -315,9 +318,7 @@ def test_a_loss_that_is_not_finite_names_the_last_good_state(recipe: Callable[..
             if state.global_step == 3:
                 next(kwargs["model"].parameters()).data.fill_(float("nan"))
 
-    with pytest.raises(
-        TrainingError, match=r"loss after layer \d is nan.*stopped at step 4.*good state is .*checkpoint-2"
-    ):
+    with pytest.raises(TrainingError, match=r"loss of exit \d is nan.*stopped at step 4.*good state is .*checkpoint-2"):
         train(recipe(), folder, watch=Watch(callbacks=[Spoil()]))
 
 
@@ -425,3 +426,11 @@ def test_model_types_without_support_are_refused(recipe: Callable[..., Recipe], 
     (other / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 269, "num_hidden_layers": 4}))
     with pytest.raises((UnsupportedModel, CheckpointError)):
         train(recipe(scratch=True), other)
+
+
+def test_a_result_claims_speed_only_where_an_exit_is_often_right(recipe: Callable[..., Recipe], folder: Path) -> None:
+    trained = train(recipe(exits=[2]), folder)
+    found = trained.after.exits
+    for agreement, said in ((0.1, "too seldom for that to be faster"), (0.9, "so that it generates faster")):
+        exits = tuple(replace(each, agreement=agreement) for each in found)
+        assert said in card(replace(trained, after=replace(trained.after, exits=exits)), "tiny")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import TrainerCallback
 
-from skipstone.errors import TrainingError
+from skipstone.errors import TrainingError, UsageError
 from skipstone.train.recipe import Recipe
 from skipstone.train.run import train
 from skipstone.train.watch import Watch
@@ -37,6 +39,17 @@ def test_a_last_step_that_destroys_the_model_is_no_success(recipe: Callable[...,
 def test_a_state_whose_own_loss_is_not_finite_is_not_called_good(recipe: Callable[..., Recipe], folder: Path) -> None:
     with pytest.raises(TrainingError, match=r"stopped at step 3, .*checkpoint-2 may be spoilt, there is none before"):
         train(recipe(), folder, watch=Watch(callbacks=[_Spoil(2)]))
+
+
+def test_a_model_that_is_spoilt_from_the_start_is_not_trained(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path
+) -> None:
+    spoilt = Path(shutil.copytree(folder, tmp_path / "spoilt"))
+    weights = load_file(spoilt / "model.safetensors")
+    weights["model.norm.weight"][0] = float("nan")
+    save_file(weights, spoilt / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UsageError, match="begins with a loss of nan: it has weights that are not finite"):
+        train(recipe(), spoilt)
 
 
 def test_weights_too_large_for_what_they_are_stored_in_are_not_written(

@@ -13,6 +13,8 @@ from ..errors import SkipstoneError, UsageError, out_of_memory
 
 FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 128 + 2, 128 + 13
 
+_NO_HOME = "Could not determine home directory"  # what pathlib says
+
 
 @dataclass
 class Invocation:
@@ -63,6 +65,10 @@ def _message(error: BaseException) -> str:
         return said
     if out_of_memory(error):
         return f"out of memory ({said or 'no details'}): try fewer --rows, a smaller model or --dtype bfloat16"
+    if isinstance(error, RuntimeError) and said.startswith(_NO_HOME):
+        return "a path begins with ~ and a name that has no home on this machine: write the path without ~"
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"{str(error.filename)[:80]}…: a name too long for this disk; give a shorter one"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"no space left on the disk{f' for {error.filename}' if error.filename else ''}: free some"
     return f"unexpected {type(error).__name__}: {said} (run again with --debug for the traceback; please report it)"

@@ -13,6 +13,7 @@ from ..store import known_aliases
 from ..store.atomic import building, disk_errors, locked
 from ..text.locate import locate
 from ..text.progress import to_stderr
+from ..train.card import USEFUL
 from ..train.recipe import Recipe
 from ..train.recipe_file import read_recipe_file
 from ..train.result import Base, Trained
@@ -22,8 +23,6 @@ from ..train.watch import Watch
 from .loading import interruptible
 from .memory_kept import MemoryKept
 from .training_bar import TrainingBar
-
-_USEFUL = 0.3  # agreement below which no exit has paid
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,10 @@ class Training:
 
     def _check_output(self) -> None:
         """Before hours of training, not after."""
-        if self.output.exists() or self.output.is_symlink():  # one that leads nowhere too
-            raise UsageError(f"{self.output} exists: choose another --output, or remove it")
         try:
+            if self.output.exists() or self.output.is_symlink():  # one that leads nowhere too
+                ended = "is the result of a run that ended" if self.resume else "exists"
+                raise UsageError(f"{self.output} {ended}: choose another --output, or remove it")
             self.output.absolute().parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self.output} cannot be written: {error.strerror}; choose another --output") from error
@@ -91,7 +91,7 @@ class Training:
         place.remove()
         to_stderr(f"written to {self.output}")
         for exit_layer in trained.exits:
-            if (agreement := trained.after.at(exit_layer).agreement) < _USEFUL:
+            if (agreement := trained.after.at(exit_layer).agreement) < USEFUL:
                 to_stderr(
                     f"exit {exit_layer} chooses as the last layer does for {agreement:.0%} of the tokens, which drafts "
                     "too seldom right to pay: train longer, or with a higher learning rate (docs/training.md)"

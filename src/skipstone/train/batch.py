@@ -7,12 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor
 
 from .data import Row
 
-# model types that make no mask out of position ids
-PACKED_TOGETHER = ("afmoe", "biogpt", "bloom", "gpt_oss", "granitemoehybrid", "opt")
+# model types that make no mask out of position ids, and some more that began to with transformers 5
+_TOGETHER = ("afmoe", "biogpt", "bloom", "gpt_oss", "granitemoehybrid", "opt")
+_LATER_APART = ("falcon", "granitemoe", "granitemoeshared", "nemotron", "olmoe", "persimmon", "stablelm")
+
+
+def packed_together(model_type: str) -> bool:
+    """Whether texts of a row see those before them in a model of this type."""
+    old = int(transformers.__version__.partition(".")[0]) < 5
+    return model_type in _TOGETHER or (old and model_type in _LATER_APART)
 
 
 def stacked(rows: Sequence[Row]) -> dict[str, Tensor]:
@@ -33,7 +41,7 @@ def run(model: Any, inner: Any, batch: Mapping[str, Tensor]) -> None:
     """
     accepted = inspect.signature(inner.forward).parameters
     wanted = {"position_ids": batch["position_ids"], "use_cache": False, "logits_to_keep": 1}
-    if inner.config.get_text_config().model_type in PACKED_TOGETHER:
+    if packed_together(inner.config.get_text_config().model_type):
         del wanted["position_ids"]
     named = {name for name in wanted if name in accepted}
     if any(each.kind is each.VAR_KEYWORD for each in accepted.values()):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isfinite
 from time import monotonic
 from typing import Any
 
 from transformers import TrainerCallback
 
+from ..errors import UsageError
 from .adapters_off import adapters_off
+from .batch import plain
 from .data import Rows
 from .evaluate import Figures, evaluate
 from .run_folder import RunFolder
@@ -35,7 +37,8 @@ class Before(TrainerCallback):
         return self._figures
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._figures = self._place.before() or self._found(kwargs["model"], args.process_index == 0)
+        layers = plain(kwargs["model"]).config.get_text_config().num_hidden_layers
+        self._figures = self._place.before(layers) or self._found(kwargs["model"], args.process_index == 0)
         self._watch.timed(self._place.evaluation_seconds())
 
     def _found(self, model: Any, first: bool) -> Figures:
@@ -43,6 +46,11 @@ class Before(TrainerCallback):
         began = monotonic()
         with adapters_off(model):  # the start is the model that an adapter is for, also where one goes on
             figures = evaluate(model, self._rows, self._batch)
+        if not isfinite(figures.last_loss):
+            raise UsageError(
+                f"the model begins with a loss of {figures.last_loss}: it has weights that are not finite, or "
+                "too large; nothing was trained"
+            )
         if figures.last_loss >= self._guessing:
             self._watch.say(
                 f"the model begins with a loss of {figures.last_loss:.2f}, no better than guessing "

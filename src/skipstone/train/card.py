@@ -8,14 +8,26 @@ if TYPE_CHECKING:
     from .result import Trained
 
 
+USEFUL = 0.3  # agreement below which no exit has paid
+
+
+def useful(trained: Trained) -> bool:
+    """Whether an exit is right often enough that it may pay to draft with it."""
+    return any(trained.after.at(each).agreement >= USEFUL for each in trained.exits)
+
+
 def card(trained: Trained, base: str) -> str:
     """``base`` names the model that training began with."""
     exits = ", ".join(map(str, trained.exits))
+    drafts = ["so that it generates faster and writes the same:"]
+    if not useful(trained):
+        drafts = ["and what it writes stays the same. They are right too seldom for that to be faster: train longer."]
     lines = [
         f"# {base}, trained to draft with its own early layers",
         "",
-        f"Made with `skipstone train`. Its first layers (exits: {exits}), the final norm and the head draft tokens",
-        "that the whole model verifies, so that it generates faster and writes the same:",
+        f"Made with `skipstone train`. Its first layers (exits: {exits}), the final norm and the head",
+        "draft tokens that the whole model verifies,",
+        *drafts,
         "",
         "```sh",
         'skipstone generate "Once upon a time" --model THIS_FOLDER --drafter exit',

@@ -59,9 +59,11 @@ class Rows:
         """What was read, in one line."""
         notes = [f"{self.samples} samples in {len(self)} rows, {self.labelled} tokens to predict"]
         if self.empty:
-            notes.append(f"{self.empty} left out, with nothing to predict")
+            notes.append(f"{self.empty} left out, with nothing to predict: blank, or with a prompt that fills the row")
         if self.over_long:
-            notes.append(f"{self.over_long} longer than a row: texts go on in the next row, chats are cut")
+            notes.append(
+                f"{self.over_long} longer than a row (length): texts go on in the next one, chats and responses are cut"
+            )
         return "; ".join(notes)
 
 

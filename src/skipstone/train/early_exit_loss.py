@@ -111,6 +111,6 @@ def _check_finite(by_layer: Mapping[int, float]) -> None:
     for layer, loss in by_layer.items():
         if not math.isfinite(loss):
             raise TrainingError(
-                f"the loss after layer {layer} is {loss}: begin anew with a lower learning rate and another output, "
+                f"the loss of exit {layer + 1} is {loss}: begin anew with a lower learning rate and another output, "
                 "or look for weights and inputs that are not finite"
             )

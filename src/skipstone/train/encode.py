@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,7 @@ class Encoder:
                 earlier = sample.messages[: number - 1]
                 asked = self._rendered(earlier, ready=True) if earlier else _before(text, message["content"])
                 done = self._add(tokens, labels, (done, asked), learn=False)
-                done = self._add(tokens, labels, (done, text), learn=True)
+                done = self._add(tokens, labels, (done, text), learn=_speaks(message))
         return Document(tuple(tokens), tuple(labels), False)
 
     def _add(self, tokens: list[int], labels: list[int], texts: tuple[str, str], learn: bool) -> str:
@@ -105,6 +105,11 @@ class Encoder:
 
     def _end(self) -> tuple[int, ...]:
         return () if self.tokenizer.eos_id is None else (self.tokenizer.eos_id,)
+
+
+def _speaks(message: Mapping[str, Any]) -> bool:
+    """An empty answer teaches nothing but to be silent; one that calls a tool has more than its content."""
+    return bool(message["content"].strip()) or bool(message.keys() - {"role", "content"})
 
 
 def _before(text: str, content: str) -> str:

@@ -62,8 +62,11 @@ class Figures:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Figures:
-        """Of ``to_json`` with its choices."""
-        return cls(tuple(ExitFigures(**each) for each in told["exits"]), told["tokens"], tuple(told["choices"]))
+        """Of ``to_json`` with its choices. Raises ValueError, KeyError or TypeError for what is none."""
+        found = cls(tuple(ExitFigures(**each) for each in told["exits"]), told["tokens"], tuple(told["choices"]))
+        if not found.exits or len(found.choices) != found.tokens:
+            raise ValueError(f"{len(found.exits)} exits and {len(found.choices)} choices of {found.tokens} tokens")
+        return found
 
 
 @torch.no_grad()

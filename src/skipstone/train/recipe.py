@@ -98,10 +98,8 @@ class Recipe:
         """For a model of ``layers``. Raises PlanError or UsageError where the recipe does not fit it."""
         for exit_layer in self.exits:
             if not 2 <= exit_layer < layers:
-                raise PlanError(
-                    f"exit {exit_layer} cannot be trained in a model of {layers} layers: give exits from 2 to "
-                    f"{layers - 1}"
-                )
+                known = f"give exits from 2 to {layers - 1}" if layers > 2 else "there is none before the last layer"
+                raise PlanError(f"exit {exit_layer} cannot be trained in a model of {layers} layers: {known}")
         if self.frozen_layers >= layers:
             raise PlanError(
                 f"frozen_layers {self.frozen_layers} of a model of {layers} layers: leave some to be trained"
@@ -137,6 +135,7 @@ class Plan:
 _PERIOD = 8  # of the paper's settings for continual training
 
 _LARGEST_SEED = 2**32 - 1  # that all generators of numbers take
+_MOST = 10**9  # of what is counted
 
 _LEAST = {
     **dict.fromkeys(("steps", "batch", "accumulation", "last_every", "save_every", "log_every", "eval_rows"), 1),
@@ -150,6 +149,8 @@ def _check_least(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if value < least:
             raise UsageError(f"{name} {value}: give {least} or more")
+        if value > _MOST and name != "seed":
+            raise UsageError(f"{name} {value}: give {_MOST} or less")
     if recipe.seed > _LARGEST_SEED:
         raise UsageError(f"seed {recipe.seed}: give {_LARGEST_SEED} or less")
 
@@ -213,8 +214,17 @@ def _as(kind: str, name: str, value: Any) -> Any:
         return tuple(_as(one, name, each) for each in several)
     want: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
     if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return _float(name, value)
     if isinstance(value, bool) != (kind == "bool") or not isinstance(value, want[kind]):
         words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}
         raise UsageError(f"{name} is {value!r}: give {words[kind]}")
+    if isinstance(value, str) and "\0" in value:
+        raise UsageError(f"{name} is {value!r}, with a character that no name has: leave it out")
     return value
+
+
+def _float(name: str, value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UsageError(f"{name} is a number of {len(str(value))} digits: give a smaller one") from None

@@ -13,7 +13,7 @@ from ..errors import UsageError
 def read_recipe_file(path: Path) -> dict[str, Any]:
     """Names and values, for ``Recipe.of``. Raises UsageError where the file cannot be read or is something else."""
     try:
-        text = path.expanduser().read_text(encoding="utf-8")
+        text = path.expanduser().read_text(encoding="utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else _toml(path, text)
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)

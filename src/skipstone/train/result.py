@@ -58,7 +58,7 @@ class Trained:
             self.tokenizer.tokenizer.save_pretrained(folder)
         if hasattr(self.model, "peft_config"):
             self._finish_adapter(folder / "adapter_config.json")
-        (folder / "README.md").write_text(card(self, self.base.name or str(self.about["recipe"]["model"])))
+        (folder / "README.md").write_text(card(self, self._base_name()))
         (folder / "training.json").write_text(json.dumps(self.report(), indent=1) + "\n")
         for weights in folder.glob("*.safetensors"):
             shutil.copymode(folder / "training.json", weights)  # its own writer keeps all others from reading it
@@ -76,6 +76,11 @@ class Trained:
                 weight.data = _rounded(name, weight.data, dtype)
         if not adapter:
             self.model.to(dtype)  # buffers too
+
+    def _base_name(self) -> str:
+        """As others know it: of a folder its own name, not where it lies here."""
+        name = self.base.name or str(self.about["recipe"]["model"])
+        return Path(name).name if Path(name).expanduser().exists() else name
 
     def report(self) -> dict[str, Any]:
         """Settings and figures; ``last_layer`` is what training cost the whole model."""

@@ -225,9 +225,11 @@ def _rhythm(recipe: Recipe) -> Rhythm:
 
 def _facts(recipe: Recipe, folder: Path, rows: Sequence[Rows], args: TrainingArguments) -> dict[str, Any]:
     """What a recipe names alone, by what it is."""
-    model = settings_digest(folder) if recipe.scratch else fingerprint(read_checkpoint(folder))
+    settings = settings_digest(folder)
+    model = settings if recipe.scratch else fingerprint(read_checkpoint(folder))
     data, held_out = (each.digest() for each in rows)
-    return {"model": model, "data": data, "eval_data": held_out, "processes": args.world_size}
+    facts = {"model": model, "model settings": settings, "data": data, "eval_data": held_out}
+    return {**facts, "processes": args.world_size}
 
 
 def _opened(

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from .sharded import finite
 
 _WHOLE = "complete"  # written last: a checkpoint without it was killed while it was written
 
+_LOG, _RECIPE = "log.jsonl", "recipe.json"
 _OURS = ("facts.json", "before.json")  # files of names that few others have
+_ALL = tuple(name for each in (_LOG, _RECIPE, *_OURS) for name in (each, f".{each}.part"))
 
 # what may differ between a run and its continuation: none of it changes the weights
 _FREE = ("save_every", "log_every", "output", "model", "stored")
@@ -40,7 +42,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        return self.path / "log.jsonl"
+        return self.path / _LOG
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -97,7 +99,7 @@ class RunFolder:
         if not (needed or file.is_file()):
             return {}
         try:
-            content = json.loads(file.read_text())
+            content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise self._unreadable(file, reason(error)) from error
         if not isinstance(content, dict):
@@ -116,12 +118,16 @@ class RunFolder:
         """``seconds`` is what it took to find them."""
         write(self.path / "before.json", {**before.to_json(choices=True), "seconds": seconds})
 
-    def before(self) -> Figures | None:
-        """Raises CheckpointError where they are damaged."""
+    def before(self, layers: int | None = None) -> Figures | None:
+        """Raises CheckpointError where they are damaged, or not those of all exits of a model of ``layers``."""
         told = self._read("before.json")
         try:
-            return Figures.from_json(told) if told else None
-        except (KeyError, TypeError) as error:
+            found = Figures.from_json(told) if told else None
+            float(told.get("seconds", 0.0))
+            if found and layers is not None and found.exits[-1].exit != layers:
+                raise ValueError(f"it ends with exit {found.exits[-1].exit} of {layers} layers")
+            return found
+        except (KeyError, TypeError, ValueError) as error:
             raise self._unreadable(self.path / "before.json", reason(error)) from error
 
     def evaluation_seconds(self) -> float:
@@ -129,35 +135,44 @@ class RunFolder:
         return float(self._read("before.json").get("seconds", 0.0))
 
     def remove(self) -> None:
-        """By another name first: what a kill leaves of it is no run."""
-        away = self.path.with_name(f".{self.path.name}.removed")
-        shutil.rmtree(away, ignore_errors=True)
-        try:
-            os.replace(self.path, away)
-        except OSError:  # not there, or open elsewhere, as Windows has it
-            away = self.path
-        shutil.rmtree(away, ignore_errors=True)
+        """What is ours, first what makes it a run; the folder itself stays if others keep files in it."""
+        checkpoints = list(self._checkpoints())
+        for path in checkpoints:
+            (path / _WHOLE).unlink(missing_ok=True)
+        for path in checkpoints:
+            shutil.rmtree(path, ignore_errors=True)
+        for name in _ALL:
+            (self.path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # not empty, or a link
+            self.path.rmdir()
 
     def _begin(self, recipe: Recipe, facts: Mapping[str, Any]) -> None:
-        if (self.path / "recipe.json").is_file():
-            self.remove()
-        self._forget()
+        self.remove()
         self.path.mkdir(parents=True, exist_ok=True)
-        write(self.path / "recipe.json", recipe.to_json())
+        write(self.path / _RECIPE, recipe.to_json())
         write(self.path / "facts.json", facts)
 
     def _check_ours(self) -> None:
-        """Checkpoints alone may be another program's, and are not to be lost."""
+        """Files under our names may be another program's, and are not to be lost: few have those of ``_OURS``."""
+        if not self.path.is_dir():
+            if self.path.exists() or self.path.is_symlink():
+                raise UsageError(
+                    f"{self.path} is no folder, where checkpoints are to lie: move it, or choose another output"
+                )
+            return
+        if any((self.path / name).exists() for name in _OURS):
+            return
         found = next(self._checkpoints(), None)
-        if found is not None and not any((self.path / name).exists() for name in _OURS):
-            raise UsageError(f"{found} is no checkpoint of this program: choose another output, or move it away")
+        if found is None and (self.path / _RECIPE).is_file() and not self._is_recipe():
+            found = self.path / _RECIPE
+        if found is not None:
+            raise UsageError(f"{found} is not of this program: choose another output, or move it away")
 
-    def _forget(self) -> None:
-        """What is left of a run whose recipe is gone; other files in a folder of that name are not ours."""
-        for path in self._checkpoints():
-            shutil.rmtree(path, ignore_errors=True)
-        for name in ("before.json", "facts.json", self.log.name):
-            (self.path / name).unlink(missing_ok=True)
+    def _is_recipe(self) -> bool:
+        try:
+            return "learning_rate" in self._read(_RECIPE)
+        except CheckpointError:
+            return False
 
     def _checkpoints(self) -> Iterator[Path]:
         return (path for path in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name))
@@ -170,14 +185,18 @@ class RunFolder:
         last = self.last()
         if self.log.is_file():
             step = 0 if last is None else _step(last)
-            entries = [line for line in self.log.read_text().splitlines() if _logged(line) <= step]
+            entries = [
+                line
+                for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+                if _logged(line) <= step
+            ]
             _replace(self.log, "".join(f"{line}\n" for line in entries))
         return last
 
     def _check_same(self, recipe: Recipe) -> None:
         before, now = (
             json.loads(json.dumps(each))  # tuples are lists there
-            for each in ({**_defaults(), **self._read("recipe.json", needed=True)}, recipe.to_json())
+            for each in ({**_defaults(), **self._read(_RECIPE, needed=True)}, recipe.to_json())
         )
         for name, value in now.items():
             if name not in _FREE and before.get(name) != value:
@@ -187,7 +206,7 @@ class RunFolder:
                 )
 
     def _check_facts(self, facts: Mapping[str, Any]) -> None:
-        for name, value in self._read("facts.json").items():
+        for name, value in self._read("facts.json", needed=True).items():
             if facts.get(name) != value:
                 raise UsageError(
                     f"{name}: not what the run of {self.path} began with: resume with the same, or remove that folder "

@@ -22,7 +22,7 @@ from ..hf.quiet import quiet
 from ..hf.reason import told_as
 from ..hf.tokenizer import HFTokenizer
 from ..hf.weights import load_weights
-from .batch import PACKED_TOGETHER
+from .batch import packed_together
 from .recipe import Recipe
 
 
@@ -55,8 +55,7 @@ def doubts(folder: Path, tokenizer: HFTokenizer) -> Iterator[str]:
     And where texts of a row see each other.
     """
     settings = read_json(folder / "config.json")
-    if settings.get("model_type") in PACKED_TOGETHER:
-        kind = settings["model_type"]
+    if packed_together(kind := str(settings.get("model_type"))):
         yield f"model type {kind} cannot keep texts of a row apart: each sees those before it"
     inner = settings.get("text_config")
     settings = {**settings, **(inner if isinstance(inner, dict) else {})}
