@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_folder import tiny_folder
 
-from skipstone.hf import memory
+from skipstone.hf import load, memory
 
 LARGE = 2 << 20
 
@@ -86,3 +87,12 @@ def test_systems_without_the_means_are_left_as_they_are(monkeypatch: pytest.Monk
 def test_a_kernel_that_refuses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_MADV_COLLAPSE", 9999)
     assert memory.use_large_pages() == 0
+
+
+def test_what_loading_took_is_given_back_after_its_last_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done: list[str] = []
+    read = load._tokenizer
+    monkeypatch.setattr(load, "_tokenizer", lambda *args: (done.append("tokenizer"), read(*args))[1])
+    monkeypatch.setattr(memory, "give_back", lambda: done.append("given back"))
+    load.load_folder(tiny_folder(tmp_path / "tiny"))
+    assert done[-2:] == ["tokenizer", "given back"]

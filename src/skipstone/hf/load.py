@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CheckpointError, UsageError
+from . import memory
 from .adapters import Adapter, merge, need_peft
 from .checkpoint import Checkpoint, read_checkpoint
 from .fingerprint import fingerprint
@@ -101,6 +102,7 @@ def load_folder(
     with told_as(CheckpointError, f"{folder} cannot be run"):
         ready = prepare(model, weights)
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
+    memory.give_back()  # what reading the tokenizer took
     about = [*notes_on(checkpoint, ready.network, dtype, adapters), *notes_on_generation(generation)]
     notes = [*merged, *about, *ready.notes]
     identify = partial(fingerprint, checkpoint, adapters)
