@@ -92,15 +92,17 @@ def test_what_others_keep_in_the_folder_stays(
     assert sorted(each.name for each in stopped.iterdir()) == ["notes.txt", "sub"]
 
 
-@pytest.mark.parametrize("theirs", ['{"soup": 1}', "soup"])
-def test_a_recipe_of_another_program_is_left_alone(
-    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, theirs: str
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("recipe.json", '{"soup": 1}'), ("recipe.json", "soup"), ("log.jsonl", "soup")]
+)
+def test_files_of_another_program_are_left_alone(
+    recipe: Callable[..., Recipe], folder: Path, tmp_path: Path, name: str, theirs: str
 ) -> None:
     (tmp_path / "out.run").mkdir()
-    (tmp_path / "out.run" / "recipe.json").write_text(theirs)
-    with pytest.raises(UsageError, match=r"recipe\.json is not of this program: choose another output"):
+    (tmp_path / "out.run" / name).write_text(theirs)
+    with pytest.raises(UsageError, match=rf"{name} is not of this program: choose another output"):
         train(recipe(), folder)
-    assert (tmp_path / "out.run" / "recipe.json").read_text() == theirs
+    assert (tmp_path / "out.run" / name).read_text() == theirs
 
 
 def test_a_file_where_checkpoints_are_to_lie_is_named(

@@ -162,17 +162,17 @@ class RunFolder:
             return
         if any((self.path / name).exists() for name in _OURS):
             return
-        found = next(self._checkpoints(), None)
-        if found is None and (self.path / _RECIPE).is_file() and not self._is_recipe():
-            found = self.path / _RECIPE
+        found = next((path for path in (*self._checkpoints(), *self._others()) if path.exists()), None)
         if found is not None:
             raise UsageError(f"{found} is not of this program: choose another output, or move it away")
 
-    def _is_recipe(self) -> bool:
+    def _others(self) -> tuple[Path, ...]:
+        """Of a recipe and a log those that no run of ours leaves alone: ours begins with the one and ends with it."""
         try:
-            return "learning_rate" in self._read(_RECIPE)
+            ours = "learning_rate" in self._read(_RECIPE)
         except CheckpointError:
-            return False
+            ours = False
+        return () if ours else (self.path / _RECIPE, self.log)
 
     def _checkpoints(self) -> Iterator[Path]:
         return (path for path in self.path.glob("checkpoint-*") if re.fullmatch(r"checkpoint-\d+", path.name))
