@@ -167,7 +167,7 @@ class RunFolder:
             raise UsageError(f"{found} is not of this program: choose another output, or move it away")
 
     def _others(self) -> tuple[Path, ...]:
-        """Of a recipe and a log those that no run of ours leaves alone: ours begins with the one and ends with it."""
+        """A recipe that is none of ours, and a log without one: a run of ours keeps its recipe as long as its log."""
         try:
             ours = "learning_rate" in self._read(_RECIPE)
         except CheckpointError:
@@ -185,11 +185,8 @@ class RunFolder:
         last = self.last()
         if self.log.is_file():
             step = 0 if last is None else _step(last)
-            entries = [
-                line
-                for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-                if _logged(line) <= step
-            ]
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            entries = [line for line in lines if _logged(line) <= step]
             _replace(self.log, "".join(f"{line}\n" for line in entries))
         return last
 
