@@ -114,6 +114,28 @@ def test_the_whole_nucleus_is_found_where_the_first_look_is_too_short():
     torch.testing.assert_close(sampler.scores(flat, [[]]), transformers.TopPLogitsWarper(0.9)(None, flat))
 
 
+@pytest.mark.parametrize("vocab", [49152, 50257])
+@pytest.mark.parametrize(
+    ("temperature", "least", "most"), [(0.1, 1, 32), (0.6, 33, 256), (0.8, 257, 4096), (6.0, 4097, 49152)]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_nucleus_of_any_size_is_that_of_transformers(vocab: int, temperature: float, least: int, most: int, dtype):
+    logits = 2.5 * torch.randn(2, vocab, generator=torch.Generator().manual_seed(0)).to(dtype)
+    scores = RowSampler(SamplingParams(temperature, top_p=0.9), vocab, CPU).scores(logits, [[], []])
+    assert all(least <= kept <= most for kept in scores.isfinite().sum(-1).tolist())
+    theirs = transformers.TopPLogitsWarper(0.9)(None, logits.double() / temperature)
+    assert (scores.isfinite() != theirs.isfinite()).sum() <= 2 * (dtype == torch.float32)
+
+
+@pytest.mark.parametrize("odd", [-math.inf, math.inf, math.nan])
+@pytest.mark.parametrize("cut", [{"top_k": 3}, {"top_p": 0.9}, {"min_p": 0.1}])
+def test_cuts_leave_it_to_the_choice_to_tell_odd_scores(odd: float, cut: dict[str, float]):
+    logits = torch.full((1, 49152), -math.inf)
+    logits[0, 7] = odd
+    scores = RowSampler(SamplingParams(0.8, **cut), 49152, CPU).scores(logits, [[]])
+    assert str(float(scores[0, 7])) == str(odd)
+
+
 def test_half_precision_logits_are_scored_in_float32():
     assert _sampler(SamplingParams(), [1], []).scores(_logits(0).half(), [[]]).dtype == torch.float32
 

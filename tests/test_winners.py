@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skipstone import noise
 from skipstone.noise import HIGHEST, Stream
 from skipstone.sampling import RowSampler, SamplingParams
-from skipstone.winners import winners
+from skipstone.winners import largest, winners
 
 CPU = torch.device("cpu")
 SIZES = (1, 97, 1000, 4097, 8192, 49152, 50257)
@@ -64,6 +64,14 @@ def test_several_winners_are_the_best_by_the_noise_of_all(shape, key: int, count
     assert torch.equal(values, whole.topk(count).values)  # equal ones may stand in another order
     assert torch.equal(whole[tokens], values)
     assert len(set(tokens.tolist())) == count
+
+
+@given(shapes, st.integers(1, 300), st.floats(0, 1))
+def test_the_largest_are_those_of_a_look_at_all(shape, count: int, allowed: float):
+    scores = _scores(shape)
+    scores[torch.rand(len(scores), generator=torch.Generator().manual_seed(1)) > allowed] = -math.inf
+    count = min(count, len(scores))
+    assert torch.equal(largest(scores, count), scores.topk(count).values)
 
 
 @pytest.mark.parametrize("odd", [-math.inf, math.nan, math.inf])

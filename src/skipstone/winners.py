@@ -17,6 +17,7 @@ from . import noise
 _BLOCK = 64  # whole vectors, so that a token's noise has the same last bit whoever is drawn beside it
 _FEW = 64  # blocks whose noise is cheaper than a closer look
 _LOOK = 16  # blocks drawn in such a look
+_SEVERAL = 4  # so many times the numbers in question, and more: there, a look at the best of each block first is faster
 _SLACK = 1e-3  # far above what rounding does to noise
 
 
@@ -24,7 +25,8 @@ def winners(scores: Tensor, count: int, key: int) -> tuple[Tensor, Tensor]:
     """Values and tokens [count] of the best of scores [V] + the noise of ``key``, best first."""
     if len(scores) <= _FEW * _BLOCK:
         return _of_all(scores, count, key)
-    blocks = functional.pad(scores, (0, -len(scores) % _BLOCK), value=-math.inf).view(-1, _BLOCK)
+    rest = -len(scores) % _BLOCK
+    blocks = (functional.pad(scores, (0, rest), value=-math.inf) if rest else scores).view(-1, _BLOCK)
     highest = blocks.amax(-1)
     reached = _last_of_best(highest, count) + noise.LOWEST
     if not reached > -math.inf:  # few tokens are allowed, or scores are NaN: nothing can be left out
@@ -35,13 +37,25 @@ def winners(scores: Tensor, count: int, key: int) -> tuple[Tensor, Tensor]:
         closer = _closer(blocks[able], highest[able], bits, count)
         able, bits = able[closer], bits[closer]
     values, places = top((blocks[able] + noise.gumbel_of(bits)).flatten(), count)
-    return values, able[places // _BLOCK] * _BLOCK + places % _BLOCK
+    within = noise.light(places)
+    tokens = noise.light(able)[within // _BLOCK] * _BLOCK + within % _BLOCK
+    return values, torch.as_tensor(tokens)
 
 
 def top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Values and indices [count] of the best of scores [V], best first; of equal ones, a single best is the first."""
     values, indices = scores.max(-1, keepdim=True) if count == 1 else scores.topk(count)
     return values, indices
+
+
+def largest(scores: Tensor, count: int) -> Tensor:
+    """[count]: the largest of scores [V], the very largest first. They lie in as many of the best blocks."""
+    rest = len(scores) % _BLOCK
+    if len(scores) < _SEVERAL * count * _BLOCK:
+        return scores.topk(count).values
+    blocks = scores[: len(scores) - rest].view(-1, _BLOCK)
+    inside = blocks[blocks.amax(-1).topk(count, sorted=False).indices].flatten()
+    return (torch.cat([inside, scores[-rest:]]) if rest else inside).topk(count).values
 
 
 def _of_all(scores: Tensor, count: int, key: int) -> tuple[Tensor, Tensor]:
@@ -72,4 +86,5 @@ def _able(bounds: Tensor, reached: Tensor) -> Tensor:
 def _hashed(blocks: Tensor, key: int) -> Tensor:
     """[M, 64] hashes of the tokens in ``blocks`` [M]."""
     within = torch.arange(_BLOCK, dtype=torch.int32, device=blocks.device)
-    return noise.hashed(blocks.int()[:, None] * _BLOCK + within, key)
+    tokens = noise.light(blocks.int())[:, None] * _BLOCK + noise.light(within)
+    return noise.hashed(torch.as_tensor(tokens), key)
