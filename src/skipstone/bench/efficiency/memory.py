@@ -28,6 +28,7 @@ def run(lab: Lab) -> Findings:
         "rss_limit_mb": limit,
         "float16_weights_mb": told["weights_mb"],
         "rss_peak_mb": told["peak_mb"],
+        "rss_file_mb": told["file_mb"],
     }
 
 
