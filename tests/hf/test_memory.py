@@ -1,8 +1,11 @@
-"""Large pages are asked for only where memory is used anyway, and nothing breaks where there are none."""
+"""Large pages are asked for only where memory is used anyway, changed pages of libraries stay, and nothing breaks where
+a system has no such means.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import platform
 import subprocess
 import sys
@@ -50,6 +53,21 @@ for _ in range(10):
 assert faults() - before < 3 * 16384, faults() - before  # pages
 """
 
+LETS_LIBRARIES_GO = """
+from pathlib import Path
+import torch
+from skipstone.hf import memory
+
+def of_files():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssFile"))
+
+x = torch.arange(900.0).view(30, 30).sin()
+before, product = of_files(), (x @ x).softmax(-1)
+memory.unmap_libraries(Path(torch.__file__).parent / "lib")
+assert of_files() < before / 2, (before, of_files())
+assert torch.equal((x @ x).softmax(-1), product)
+"""
+
 linux = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="not Linux")
 
 
@@ -61,6 +79,26 @@ def test_moving_to_large_pages_changes_no_number_and_takes_no_memory() -> None:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's")
 def test_freed_memory_is_used_again_where_it_is_kept() -> None:
     subprocess.run([sys.executable, "-c", REUSES_WHAT_WAS_FREED], check=True)
+
+
+@linux
+def test_what_only_starting_took_of_libraries_leaves_the_process() -> None:
+    subprocess.run([sys.executable, "-c", LETS_LIBRARIES_GO], check=True)
+
+
+@linux
+@pytest.mark.parametrize("changed", [b"kept", b""])
+def test_a_page_of_a_library_that_was_changed_is_kept(tmp_path: Path, changed: bytes) -> None:
+    library = tmp_path / "library.so.1"
+    library.write_bytes(b"file" * 1024)
+    with library.open("r+b") as file:
+        private = mmap.mmap(file.fileno(), 4096, flags=mmap.MAP_PRIVATE)
+    private[: len(changed)] = changed
+    start = ctypes.addressof(ctypes.c_char.from_buffer(private))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start), ctypes.c_size_t(4096), mmap.PROT_READ) == 0
+    assert (start in dict(memory._libraries(tmp_path))) == (not changed)
+    memory.unmap_libraries(tmp_path)
+    assert private[:8] == (changed + b"filefile")[:4] + b"file"
 
 
 @linux
@@ -77,9 +115,12 @@ def test_no_time_moves_nothing() -> None:
 
 def test_systems_without_the_means_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory, "_MAPS", tmp_path / "absent")
+    monkeypatch.setattr(memory, "_SMAPS", tmp_path / "absent")
     assert memory.use_large_pages() == 0
+    memory.unmap_libraries(tmp_path)
     monkeypatch.setattr(memory, "_libc", lambda: None)
     memory.give_back()
+    memory.unmap_libraries(tmp_path)
     assert memory.use_large_pages() == 0
     assert not memory.keep_freed()
 
@@ -94,5 +135,6 @@ def test_what_loading_took_is_given_back_after_its_last_step(monkeypatch: pytest
     read = load._tokenizer
     monkeypatch.setattr(load, "_tokenizer", lambda *args: (done.append("tokenizer"), read(*args))[1])
     monkeypatch.setattr(memory, "give_back", lambda: done.append("given back"))
+    monkeypatch.setattr(memory, "unmap_libraries", lambda folder: done.append("unmapped"))
     load.load_folder(tiny_folder(tmp_path / "tiny"))
-    assert done[-2:] == ["tokenizer", "given back"]
+    assert done[-3:] == ["tokenizer", "given back", "unmapped"]

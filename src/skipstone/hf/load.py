@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..errors import CheckpointError, UsageError
 from . import memory
 from .adapters import Adapter, merge, need_peft
@@ -103,6 +105,7 @@ def load_folder(
         ready = prepare(model, weights)
     tokenizer, generation = _tokenizer(folder, adapters), _generation(checkpoint, model)
     memory.give_back()  # what reading the tokenizer took
+    memory.unmap_libraries(Path(torch.__file__).parent / "lib")
     about = [*notes_on(checkpoint, ready.network, dtype, adapters), *notes_on_generation(generation)]
     notes = [*merged, *about, *ready.notes]
     identify = partial(fingerprint, checkpoint, adapters)

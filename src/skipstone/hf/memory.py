@@ -1,4 +1,4 @@
-"""Where tensors lie in memory: freed copies given back, or kept for the next, and large pages, which are read faster.
+"""What a process holds: freed copies given back, or kept for the next, and large pages, which are read faster.
 
 A decode step reads every weight once, in order; the processor fetches ahead only up to the end of a page. With pages of
 2 MB instead of 4 KB a step of a small model takes 6 to 20 % less (docs/lab-log.md). Linux only; nothing is lost where
@@ -14,9 +14,12 @@ from pathlib import Path
 from time import monotonic
 
 _MAPS = Path("/proc/self/maps")
+_SMAPS = Path("/proc/self/smaps")
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(.*)$")
 _ANONYMOUS = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0\s*(?:\[heap\])?$")
 _PAGE = 4096
 _LARGE = 2 << 20
+_MADV_DONTNEED = 4
 _MADV_COLLAPSE = 25  # since Linux 6.1; older kernels refuse it
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
 _MOST = 2**31 - 1  # bytes, the most that an int of mallopt holds
@@ -54,6 +57,33 @@ def use_large_pages(budget_s: float = 2.0) -> int:
         if libc.madvise(ctypes.c_void_p(block), ctypes.c_size_t(_LARGE), _MADV_COLLAPSE) == 0:
             moved += _LARGE
     return moved
+
+
+def unmap_libraries(folder: Path) -> None:
+    """Take the pages of the libraries in ``folder`` out of the process; none of them may ever be closed.
+
+    Those in use come back from the system's file cache, in some milliseconds; what only starting and loading ran does
+    not: of PyTorch 50 to 150 MB.
+    """
+    libc = _libc()
+    if libc is None or not _SMAPS.exists():
+        return
+    for start, end in list(_libraries(folder.resolve())):
+        libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+
+
+def _libraries(folder: Path) -> Iterator[tuple[int, int]]:
+    """Mappings of files in ``folder`` that cannot be written to, and of which no page is another than in the file:
+    relocated, say, or a debugger's. Only such a page would be lost.
+    """
+    library: tuple[int, int] | None = None
+    for line in _SMAPS.read_text().splitlines():
+        if mapping := _MAPPING.match(line):
+            start, end, may, path = mapping.groups()
+            fixed = may in ("r-xp", "r--p") and Path(path).parent == folder
+            library = (int(start, 16), int(end, 16)) if fixed else None
+        elif library and line.split() == ["Anonymous:", "0", "kB"]:
+            yield library
 
 
 def _full_blocks(libc: ctypes.CDLL) -> Iterator[int]:
