@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import subprocess
 import sys
@@ -123,6 +124,22 @@ def test_systems_without_the_means_are_left_as_they_are(monkeypatch: pytest.Monk
     memory.unmap_libraries(tmp_path)
     assert memory.use_large_pages() == 0
     assert not memory.keep_freed()
+
+
+def test_a_system_that_does_not_let_itself_be_read_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("_MAPS", "_SMAPS"):
+        monkeypatch.setattr(memory, name, tmp_path)  # a folder
+    assert memory.use_large_pages() == 0
+    memory.unmap_libraries(tmp_path)
+
+
+@linux
+def test_paths_of_any_bytes_are_no_error(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.so"))
+    odd.write_bytes(bytes(4096))
+    with odd.open("rb") as file, mmap.mmap(file.fileno(), 4096, access=mmap.ACCESS_READ):
+        memory.use_large_pages(budget_s=0.0)
+        memory.unmap_libraries(tmp_path)
 
 
 def test_a_kernel_that_refuses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def use_large_pages(budget_s: float = 2.0) -> int:
     Blocks with a hole are left alone, so that no memory is taken that was not in use.
     """
     libc = _libc()
-    if libc is None or not _MAPS.exists():
+    if libc is None:
         return 0
     deadline, moved = monotonic() + budget_s, 0
     for block in _full_blocks(libc):
@@ -63,10 +63,10 @@ def unmap_libraries(folder: Path) -> None:
     """Take the pages of the libraries in ``folder`` out of the process; none of them may ever be closed.
 
     Those in use come back from the system's file cache, in some milliseconds; what only starting and loading ran does
-    not: of PyTorch 50 to 150 MB.
+    not: of PyTorch 50 to 110 MB.
     """
     libc = _libc()
-    if libc is None or not _SMAPS.exists():
+    if libc is None:
         return
     for start, end in list(_libraries(folder.resolve())):
         libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
@@ -77,7 +77,7 @@ def _libraries(folder: Path) -> Iterator[tuple[int, int]]:
     relocated, say, or a debugger's. Only such a page would be lost.
     """
     library: tuple[int, int] | None = None
-    for line in _SMAPS.read_text().splitlines():
+    for line in _lines(_SMAPS):
         if mapping := _MAPPING.match(line):
             start, end, may, path = mapping.groups()
             fixed = may in ("r-xp", "r--p") and Path(path).parent == folder
@@ -99,9 +99,17 @@ def _full_blocks(libc: ctypes.CDLL) -> Iterator[int]:
 
 def _regions() -> list[tuple[int, int]]:
     """Private memory that belongs to no file, where it could hold a large page."""
-    found = (_ANONYMOUS.match(line) for line in _MAPS.read_text().splitlines())
+    found = (_ANONYMOUS.match(line) for line in _lines(_MAPS))
     spans = [(int(match[1], 16), int(match[2], 16)) for match in found if match]
     return [(start, end) for start, end in spans if end - start >= 2 * _LARGE]
+
+
+def _lines(told: Path) -> list[str]:
+    """What the system tells of this process; nothing where it does not."""
+    try:
+        return told.read_text(errors="replace").splitlines()  # paths may be any bytes
+    except OSError:
+        return []
 
 
 def _libc() -> ctypes.CDLL | None:
