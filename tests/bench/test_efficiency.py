@@ -184,6 +184,14 @@ def test_sampling_adds_nothing_where_only_the_network_takes_time() -> None:
     assert sampling.added(network, "none", PROMPTS, costly_lab(network)).value == pytest.approx(0, abs=0.01)
 
 
+def test_texts_too_short_to_compare_sampling_on_give_no_figure() -> None:
+    network = CostlyNetwork()
+    lab = costly_lab(network)
+    short = replace(lab, effort=replace(lab.effort, new_tokens=lab.effort.depth + 1))
+    with pytest.raises(CannotMeasure, match="leave no steps to compare"):
+        sampling.added(network, "none", PROMPTS, short)
+
+
 def test_the_cost_model_is_judged_by_runs_it_has_not_seen() -> None:
     network = CostlyNetwork()
     lab = costly_lab(network)

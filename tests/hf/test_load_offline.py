@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import skipstone
 from skipstone.errors import ModelNotFound
 from skipstone.store import cache_folders
 from skipstone.store.manifest import write_manifest
+from skipstone.text.locate import Finder
 
 REPO = "org/tiny"
 
@@ -75,6 +77,11 @@ def test_an_alias_that_was_not_pulled_is_told_how(tmp_path: Path) -> None:
         ModelNotFound, match=r'"smollm2-135m" is not installed yet, .*: run skipstone pull smollm2-135m'
     ):
         load("smollm2-135m", tmp_path)
+
+
+def test_the_advice_to_pull_names_the_cache_that_was_given(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match=f"run skipstone pull smollm2-135m --cache {re.escape(str(tmp_path))}$"):
+        Finder(print, tmp_path, offline=True).folder("smollm2-135m")
 
 
 def test_a_gguf_file_is_converted(tmp_path: Path) -> None:

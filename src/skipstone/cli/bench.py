@@ -38,7 +38,10 @@ def bench() -> None:
 def efficiency(
     model: Annotated[str, typer.Option(metavar="MODEL", help="The real model to measure with.")] = "smollm2-135m",
     only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A part or figure; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A part, or a figure and its part; a wrong name shows all. May be given several times."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Just see that it runs; the figures mean nothing.")] = False,
     rivals: Annotated[
@@ -80,7 +83,8 @@ def _table(report: reports.Report, chosen: Sequence[Part]) -> Table:
     from rich.table import Table
 
     facts = report.facts
-    title = f"{facts['model']}, {facts['cpu']}, {facts['threads']} threads, torch {facts['torch']}, greedy, batch 1"
+    machine = f"{facts['cpu']}, {facts['threads']} threads, torch {facts['torch']}"
+    title = f"{facts['model']}, {machine}, batch 1, greedy unless said"
     if facts["quick"]:
         title = f"QUICK: these figures mean nothing. {title}"
     table = Table("figure", title=title, title_justify="left", box=None, pad_edge=False)

@@ -87,7 +87,8 @@ class Finder:
     def _installed(self, name: str) -> Path:
         found = find_installed(name, self.cache)
         if found is None and self.offline:
-            raise ModelNotFound(f'"{name}" is not installed yet, and offline it cannot be: run skipstone pull {name}')
+            command = f"skipstone pull {name}" + (f" --cache {self.cache}" if self.cache else "")
+            raise ModelNotFound(f'"{name}" is not installed yet, and offline it cannot be: run {command}')
         return found or pull(name, convert=gguf_to_folder, root=self.cache, progress=self.progress)
 
     def _from_file(self, file: Path) -> Path:

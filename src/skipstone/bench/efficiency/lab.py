@@ -83,7 +83,7 @@ class Effort:
         return cls(
             rounds=Rounds(2, 20.0),
             steps=2,
-            new_tokens=6,
+            new_tokens=12,
             answer=6,
             cycles=2,
             shape=tiny,

@@ -16,7 +16,7 @@ from ...sampling import SamplingParams
 from ..timing import Clock, Estimate, bootstrap, interleaved, seconds
 from .decoding import Job, started, step
 from .lab import Lab
-from .part import Figure, Findings, Part
+from .part import CannotMeasure, Figure, Findings, Part
 
 
 def part() -> Part:
@@ -57,7 +57,8 @@ def _job(prompts: Sequence[Sequence[int]], new_tokens: int, number: int) -> Job:
 def _apart(network: Network, drafter: str, sampled: Job, lab: Lab) -> list[float]:
     """Sampled over greedy, for each pair of steps behind the first with its prefill.
 
-    Near their ends texts draft less, one sooner than the other: there they are not compared.
+    Near their ends texts draft less, one sooner than the other: there they are not compared. Raises CannotMeasure where
+    that leaves none.
     """
     jobs = (replace(sampled, sampling=SamplingParams()), sampled)
     texts = [_Text(started(network, drafter, job), job.new_tokens - lab.effort.depth - 1) for job in jobs]
@@ -67,7 +68,9 @@ def _apart(network: Network, drafter: str, sampled: Job, lab: Lab) -> list[float
     while all(text.even for text in texts):
         greedy, warm = _pair(texts, lab.clock, backwards=len(found) % 2 == 1)
         found.append(warm / greedy)
-    return found or [1.0]
+    if not found:
+        raise CannotMeasure(f"texts of {sampled.new_tokens} tokens leave no steps to compare")
+    return found
 
 
 @dataclass
