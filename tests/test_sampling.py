@@ -136,6 +136,31 @@ def test_cuts_leave_it_to_the_choice_to_tell_odd_scores(odd: float, cut: dict[st
     assert str(float(scores[0, 7])) == str(odd)
 
 
+@pytest.mark.parametrize("cut", [{"top_k": 20}, {"top_p": 0.9}, {"min_p": 1e-9}])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tokens_masked_by_the_lowest_number_are_no_warning(cut: dict[str, float], dtype: torch.dtype):
+    logits = torch.full((1, 64), torch.finfo(dtype).min, dtype=dtype)
+    logits[0, :10] = torch.arange(10)
+    scores = RowSampler(SamplingParams(1.0, **cut), 64, CPU).scores(logits, [[]])
+    assert scores[0, 9] == 9
+
+
+def test_the_best_of_scores_that_are_0_stay_where_denormal_numbers_count_as_0():
+    torch.set_flush_denormal(True)
+    try:
+        scores = RowSampler(SamplingParams(1.0, top_k=1), 4, CPU).scores(torch.tensor([[0.0, 0, -1, -2]]), [[]])
+    finally:
+        torch.set_flush_denormal(False)
+    assert scores.tolist() == [[0.0, 0.0, -math.inf, -math.inf]]
+
+
+def test_a_nucleus_of_many_words_is_exact():
+    logits = 4 * torch.randn(60, 151936, generator=torch.Generator().manual_seed(0))
+    kept = RowSampler(SamplingParams(1.0, top_p=0.99), 151936, CPU).scores(logits, [[]] * 60).isfinite().sum(-1)
+    shares = logits.double().softmax(-1).sort(descending=True).values.cumsum(-1)
+    assert int((kept - 1 - (shares < 0.99).sum(-1)).abs().sum()) <= 6
+
+
 def test_half_precision_logits_are_scored_in_float32():
     assert _sampler(SamplingParams(), [1], []).scores(_logits(0).half(), [[]]).dtype == torch.float32
 

@@ -256,9 +256,7 @@ class RowSampler:
         if params.top_p < 1:
             most = min(self.vocab_size if sort else params.top_k or _GUESSED, self.vocab_size)
             looks = [*(look for look in _NUCLEUS_LOOKS if look < most), most]
-            peaks = scores.softmax(-1).amax(-1).tolist()
-            edges = [_nucleus_edge(*of, params.top_p, looks) for of in zip(scores, peaks, strict=True)]
-            scores = _keep_from(scores, edges)
+            scores = _keep_from(scores, [_nucleus_edge(row, params.top_p, looks) for row in scores])
         elif not (sort or params.top_k):
             scores = _keep_from(scores, [float(largest(row, min(_GUESSED, self.vocab_size))[-1]) for row in scores])
         if params.min_p > 0:
@@ -277,16 +275,20 @@ def _keep_from(scores: Tensor, edges: Sequence[float]) -> Tensor:
         return torch.where(scores < scores.new_tensor(edges)[:, None], -math.inf, scores)
     # PyTorch's where and masked_fill branch at every number there: ten times the time
     kind = np.float64 if scores.dtype == torch.float64 else np.float32
-    below = [float(np.nextafter(kind(edge), kind(-math.inf))) for edge in edges]
+    tiny = -float(np.finfo(kind).tiny)  # what is nearer to 0 may count as 0
+    with np.errstate(over="ignore"):  # below the lowest number is -inf
+        below = [float(np.nextafter(kind(edge), kind(-math.inf))) if edge else tiny for edge in edges]
     kept = [torch.threshold(row, most, -math.inf) for row, most in zip(scores, below, strict=True)]
     return torch.stack(kept) if len(kept) > 1 else kept[0][None]
 
 
-def _nucleus_edge(scores: Tensor, peak: float, top_p: float, looks: Sequence[int]) -> float:
-    """The last of the fewest largest of ``scores`` [V] whose probability reaches ``top_p``; the largest has ``peak``.
+def _nucleus_edge(scores: Tensor, top_p: float, looks: Sequence[int]) -> float:
+    """The last of the fewest largest of ``scores`` [V] whose probability reaches ``top_p``.
 
     Looks at ever more of them until they reach it; the last one of the last look where none is enough.
     """
+    # softmax would add up so many numbers one after the other, to some 1e-5; sum() goes by pairs
+    peak = 1 / float((scores - scores.amax()).exp_().sum())
     best = scores
     for look in looks:
         best = largest(scores, look)
@@ -297,7 +299,10 @@ def _nucleus_edge(scores: Tensor, peak: float, top_p: float, looks: Sequence[int
 
 
 def _short(best: Tensor, peak: float, top_p: float) -> int:
-    """How many of ``best`` [K], the largest scores, are too few to reach ``top_p``: K where all are."""
+    """How many of ``best`` [K], the largest scores, are too few to reach ``top_p``: K where all are.
+
+    The very largest has the probability ``peak``.
+    """
     if len(best) > _GUESSED:
         mass = (best - best[0]).exp_().cumsum(-1).mul_(peak)
         return int((mass < top_p).sum())

@@ -102,6 +102,17 @@ def test_a_page_of_a_library_that_was_changed_is_kept(tmp_path: Path, changed: b
     assert private[:8] == (changed + b"filefile")[:4] + b"file"
 
 
+@pytest.mark.parametrize(("anonymous", "swapped", "taken"), [(0, 0, True), (4, 0, False), (0, 16, False)])
+def test_a_changed_page_counts_in_memory_and_swapped_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, anonymous: int, swapped: int, taken: bool
+) -> None:
+    told = tmp_path / "smaps"
+    mapping = f"7f0000000000-7f0000004000 r--p 00001000 fe:00 77    {tmp_path}/libc10.so"
+    told.write_text(f"{mapping}\nRss: 0 kB\nAnonymous: {anonymous} kB\nSwap: {swapped} kB\nSwapPss: 0 kB\n")
+    monkeypatch.setattr(memory, "_SMAPS", told)
+    assert bool(list(memory._libraries(tmp_path))) == taken
+
+
 @linux
 def test_blocks_nobody_wrote_are_left_alone() -> None:
     libc = ctypes.CDLL(None)

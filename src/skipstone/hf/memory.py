@@ -77,12 +77,16 @@ def _libraries(folder: Path) -> Iterator[tuple[int, int]]:
     relocated, say, or a debugger's. Only such a page would be lost.
     """
     library: tuple[int, int] | None = None
+    unchanged = False
     for line in _lines(_SMAPS):
         if mapping := _MAPPING.match(line):
             start, end, may, path = mapping.groups()
             fixed = may in ("r-xp", "r--p") and Path(path).parent == folder
             library = (int(start, 16), int(end, 16)) if fixed else None
-        elif library and line.split() == ["Anonymous:", "0", "kB"]:
+            unchanged = False
+        elif line.startswith("Anonymous:"):
+            unchanged = line.split()[1] == "0"
+        elif library and unchanged and line.split() == ["Swap:", "0", "kB"]:  # changed pages may be there too
             yield library
 
 
