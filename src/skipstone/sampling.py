@@ -12,21 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from . import noise
+from . import cuts, noise
 from .errors import ConstraintError, RequestError
 from .noise import Stream
-from .winners import largest, top, winners
+from .winners import top, winners
 
 # beyond these numbers float32 scores overflow, and the error would blame the model
 _SMALLEST_TEMPERATURE = 1e-20
 _LARGEST = 1e9
 
-# tokens looked at for the nucleus, until they reach it: of 49k words all take 4 ms, the best 4096 0.7, 256 0.2, 32 0.04
-_NUCLEUS_LOOKS = (32, 256, 4096)
 _GUESSED = 256  # a draft chooses from so many at most
 
 
@@ -252,67 +249,18 @@ class RowSampler:
     def _cut(self, scores: Tensor, sort: bool) -> Tensor:
         params = self.params
         if 0 < params.top_k < self.vocab_size:
-            scores = _keep_from(scores, [float(largest(row, params.top_k)[-1]) for row in scores])
+            scores = cuts.top_k(scores, params.top_k)
+        most = self.vocab_size if sort else params.top_k or _GUESSED
         if params.top_p < 1:
-            most = min(self.vocab_size if sort else params.top_k or _GUESSED, self.vocab_size)
-            looks = [*(look for look in _NUCLEUS_LOOKS if look < most), most]
-            scores = _keep_from(scores, [_nucleus_edge(row, params.top_p, looks) for row in scores])
-        elif not (sort or params.top_k):
-            scores = _keep_from(scores, [float(largest(row, min(_GUESSED, self.vocab_size))[-1]) for row in scores])
-        if params.min_p > 0:
-            scores = _keep_from(scores, (scores.amax(-1) + math.log(params.min_p)).tolist())
-        return scores
+            scores = cuts.top_p(scores, params.top_p, most)
+        elif most < self.vocab_size and not params.top_k:
+            scores = cuts.top_k(scores, most)
+        return cuts.min_p(scores, params.min_p) if params.min_p > 0 else scores
 
 
 def widened(logits: Tensor) -> Tensor:
     """``logits`` in float32 at least."""
     return logits if logits.dtype == torch.float64 else logits.float()
-
-
-def _keep_from(scores: Tensor, edges: Sequence[float]) -> Tensor:
-    """Scores [N, V] with -inf for those below the edge of their row."""
-    if scores.device.type != "cpu":
-        return torch.where(scores < scores.new_tensor(edges)[:, None], -math.inf, scores)
-    # PyTorch's where and masked_fill branch at every number there: ten times the time
-    kind = np.float64 if scores.dtype == torch.float64 else np.float32
-    tiny = -float(np.finfo(kind).tiny)  # what is nearer to 0 may count as 0
-    with np.errstate(over="ignore"):  # below the lowest number is -inf
-        below = [float(np.nextafter(kind(edge), kind(-math.inf))) if edge else tiny for edge in edges]
-    kept = [torch.threshold(row, most, -math.inf) for row, most in zip(scores, below, strict=True)]
-    return torch.stack(kept) if len(kept) > 1 else kept[0][None]
-
-
-def _nucleus_edge(scores: Tensor, top_p: float, looks: Sequence[int]) -> float:
-    """The last of the fewest largest of ``scores`` [V] whose probability reaches ``top_p``.
-
-    Looks at ever more of them until they reach it; the last one of the last look where none is enough.
-    """
-    # softmax would add up so many numbers one after the other, to some 1e-5; sum() goes by pairs
-    peak = 1 / float((scores - scores.amax()).exp_().sum())
-    best = scores
-    for look in looks:
-        best = largest(scores, look)
-        short = _short(best, peak, top_p)
-        if short < look:
-            return float(best[short])
-    return float(best[-1])
-
-
-def _short(best: Tensor, peak: float, top_p: float) -> int:
-    """How many of ``best`` [K], the largest scores, are too few to reach ``top_p``: K where all are.
-
-    The very largest has the probability ``peak``.
-    """
-    if len(best) > _GUESSED:
-        mass = (best - best[0]).exp_().cumsum(-1).mul_(peak)
-        return int((mass < top_p).sum())
-    reached = 0.0  # a handful most of the time: adding them up takes less than starting one operation
-    first, *_ = values = best.tolist()
-    for count, value in enumerate(values):
-        reached += peak * math.exp(value - first)
-        if not reached < top_p:  # nor if it is NaN
-            return count
-    return len(values)
 
 
 def derived_seed(seed: int, sample: int) -> int:

@@ -63,7 +63,7 @@ def unmap_libraries(folder: Path) -> None:
     """Take the pages of the libraries in ``folder`` out of the process; none of them may ever be closed.
 
     Those in use come back from the system's file cache, in some milliseconds; what only starting and loading ran does
-    not: of PyTorch 50 to 110 MB.
+    not (docs/lab-log.md).
     """
     libc = _libc()
     if libc is None:
